@@ -230,7 +230,7 @@ class Settings(Declared):
         "line",
         "SANDBUR_STORE",
         group="place",
-        flag=("--store", "URL", "sqlite:///PATH, postgresql://..., mysql://..."),
+        flag=("--store", "URL", "sqlite:///PATH, postgresql://..., mysql://..., memory:"),
         about="where sessions are kept; without it a file in the data folder",
     )
     tenant: str = _row("", "tenant", "SANDBUR_TENANT", about="whose sessions of a shared store these are")

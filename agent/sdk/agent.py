@@ -66,7 +66,7 @@ class Agent(HasHooks, Generic[OutputT]):
         mode: Which calls run without approval: `interactive`, `plan`, `auto-edit` or `yolo`.
         allow, ask, deny: Rules, such as `refund` or `fetch_page(https://example.org/*)`.
         limits: The limits of one run.
-        store: `sqlite:///PATH`, `postgresql://...` or `mysql://...`. None: the command's store.
+        store: `sqlite:///PATH`, `postgresql://...`, `mysql://...` or `memory:`. None: the command's store.
         cwd, add_dirs: The folders that its file tools may use; None: the current folder.
         compress_at: The share of the model's window at which older messages make room.
         compaction: How they make room, and by which model.
@@ -349,8 +349,8 @@ class Agent(HasHooks, Generic[OutputT]):
     ) -> AsyncGenerator[SessionInfo]:
         """Yield the stored sessions with all of these, the newest first.
 
-        Their last steps were at or after `since`, and before `until`. `text` is a part of the title. `limit`
-        bounds a page, and `cursor` of its last session begins the next one.
+        `since` and `until` bound the time of the last step. All words of `text` are in the messages, or it is
+        in the title. `limit` bounds a page, and `cursor` of its last session begins the next one.
         """
         query = SessionQuery(app, user, tags, status, since, until, text, limit, cursor)
         async with self, aclosing(list_sessions(cast("Runtime", self._runtime).store, query)) as found:

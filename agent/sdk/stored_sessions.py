@@ -1,5 +1,6 @@
 """Sessions of a program in the store: opens one, lists them, sums the usage of one up."""
 
+import asyncio
 import base64
 import binascii
 import json
@@ -104,8 +105,11 @@ class SessionQuery:
 async def list_sessions(store: Store, query: SessionQuery) -> AsyncGenerator[SessionInfo]:
     """Yield the sessions of a query, the newest first; raises `UsageError` for a wrong cursor or time."""
     selected, given = query.make_filter(), 0
+    if query.text is not None:
+        matching = await asyncio.to_thread(store.find_text, query.text)
+        selected = replace(selected, matching=matching)
     while query.limit is None or given < query.limit:
-        page = await store.database.offload(partial(_select_page, store, query.text, selected))
+        page = await store.database.offload(partial(_select_page, store, selected))
         for summary in page[: None if query.limit is None else query.limit - given]:
             given += 1
             yield _describe(summary)
@@ -114,11 +118,9 @@ async def list_sessions(store: Store, query: SessionQuery) -> AsyncGenerator[Ses
         selected = replace(selected, after=(page[-1].updated_at, page[-1].id))
 
 
-def _select_page(store: Store, text: str | None, selected: LabelFilter) -> list[SessionSummary]:
-    """Return the next sessions of a selection whose titles have the text."""
-    wanted = (text or "").casefold()
-    found = (one for one in store.newest_sessions(selected) if wanted in one.title.casefold())
-    return list(islice(found, _PAGE))
+def _select_page(store: Store, selected: LabelFilter) -> list[SessionSummary]:
+    """Return the next sessions of a selection."""
+    return list(islice(store.newest_sessions(selected), _PAGE))
 
 
 def _describe(summary: SessionSummary) -> SessionInfo:

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from ..errors import StoreError
@@ -103,6 +102,20 @@ class Sealer(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class TextIndex:
+    """The full-text index of `session_texts.words` in the SQL of a database."""
+
+    condition: str
+    """A condition on `heads`, with one parameter: the words to find, each as `term` has it."""
+    term: str
+    """A format for one word; all words must be there."""
+    creations: tuple[str, ...] = ()
+    """Statements that create the index if it is missing."""
+    clause: str = ""
+    """The index as a part of CREATE TABLE, if the database wants it there."""
+
+
 class Database(Protocol):
     """One database. All errors are `StoreError`; a lost connection is restored where that is safe."""
 
@@ -114,6 +127,8 @@ class Database(Protocol):
     """Called when something takes long: a lock, a reconnect. See also `route_notices`."""
     sealer: Sealer | None
     """None: records are chained, but not sealed."""
+    is_volatile: bool
+    """True if the content ends with this process."""
 
     def make_creation(self, tables: Sequence[str]) -> list[Statement]:
         """Return the statements that create missing tables, from their texts as in `schema`."""
@@ -133,6 +148,15 @@ class Database(Protocol):
 
     async def offload(self, work: Callable[[], ResultT]) -> ResultT:
         """Run `work`, which queries this database, without blocking the event loop for a network."""
+        ...
+
+    @property
+    def text_index(self) -> TextIndex:
+        """Return how words are found in `session_texts`."""
+        ...
+
+    def create_text_index(self) -> None:
+        """Create the full-text index, if it does not belong to the tables that are always there."""
         ...
 
     def find_problems(self) -> list[str]:
@@ -253,24 +277,24 @@ def make_loop_listener(tell: Callable[[str], None]) -> Callable[[str], None]:
     return hand_over
 
 
-_SQLITE = "sqlite:///"
+_ON_THIS_MACHINE = ("sqlite:///", "memory:")
 
 
 def open_database(
     url: str, on_notice: Callable[[str], None] | None = None, durability: Durability = "full"
 ) -> Database:
-    """Open a file or a server; a driver is imported only if it is needed.
+    """Open a file, a server or a database in memory; a driver is imported only if it is needed.
 
     `on_notice` is already called when opening takes long. `durability` is for files only.
     """
-    if url.startswith(_SQLITE):
-        from .sqlite.sqlite_database import SqliteDatabase
+    if url.startswith(_ON_THIS_MACHINE):
+        from .sqlite.sqlite_database import open_sqlite
 
-        return SqliteDatabase(Path(url.removeprefix(_SQLITE)), on_notice, durability)
+        return open_sqlite(url, on_notice, durability)
     if url.partition("://")[0].lower().partition("+")[0] not in SCHEMES:
         raise StoreError(
             "This is no store URL.",
-            "Write sqlite:///PATH, postgresql://HOST/DATABASE or mysql://HOST/DATABASE.",
+            "Write sqlite:///PATH, postgresql://HOST/DATABASE, mysql://HOST/DATABASE or memory:.",
         )
     from .servers.network import NetworkDatabase
 

@@ -50,6 +50,9 @@ _OTHERS = {
               "app_user": "VARCHAR(255) DEFAULT '' NOT NULL"},
     # The tags in the settings of sessions, one row each, for the index.
     "session_tags": {"session_id": _ID, "tag": _NAME},
+    # The distinct words of a session's messages, encoded, for the full-text index of the database. `records`
+    # is the number of records of the session whose words are there.
+    "session_texts": {"session_id": _ID, "records": _INTEGER, "words": _TEXT},
     # File contents before a change, and files in messages: by SHA-256, compressed, in chunks. `session_id` is
     # the writer: every session reads all rows, and each writes its own, so that two never collide on one
     # content. A row without content, with chunk -1, means that messages of the session refer to it.
@@ -72,6 +75,7 @@ _KEYS = {
     "sessions": ("id",),
     "heads": ("session_id",),
     "session_tags": ("session_id", "tag"),
+    "session_texts": ("session_id",),
     "blobs": ("digest", "session_id", "chunk"),
     "annotations": ("session_id", "id"),
     "inbox": ("session_id", "n"),
@@ -88,7 +92,9 @@ COLUMNS: dict[str, Mapping[str, str]] = {
 }
 """Table -> its columns and their types."""
 INTEGERS = {name for columns in _CHAINED.values() for name, kind in columns.items() if "INT" in kind}
-SESSION_TABLES = (*CHAINED, "annotations", "inbox", "seals", "quarantine", "session_tags", "heads")
+SESSION_TABLES = (
+    *CHAINED, "annotations", "inbox", "seals", "quarantine", "session_tags", "session_texts", "heads",
+)  # fmt: skip
 """The tables with a `session_id`, in the order in which the rows of a session are deleted."""
 
 

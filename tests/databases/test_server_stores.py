@@ -82,7 +82,7 @@ def make_older(place: Place, version: int, is_begun: bool) -> None:
         ]
         drops = ", ".join([*indexes, *(f"DROP COLUMN {column}" for column in columns)])
         statements.append(f"ALTER TABLE {place.schema}.{table} {drops}")
-    statements.append(f"DROP TABLE {place.schema}.session_tags")
+    statements += (f"DROP TABLE {place.schema}.{table}" for table in ("session_tags", "session_texts"))
     if is_begun:
         columns = ", ".join(f"{column} = ''" for column in NEW_COLUMNS[version]["heads"])
         statements = [

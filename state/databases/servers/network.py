@@ -20,6 +20,7 @@ from ..database import (
     ResultT,
     Sealer,
     Statement,
+    TextIndex,
     find_listener,
     ignore_notice,
     make_loop_listener,
@@ -228,6 +229,8 @@ CONNECTIONS = 8
 class NetworkDatabase:
     """A `Database` on a server. The threads of this process share its connections."""
 
+    is_volatile = False
+
     def __init__(
         self, server: Server, on_notice: Callable[[str], None] | None = None, connections: int = CONNECTIONS
     ) -> None:
@@ -268,6 +271,13 @@ class NetworkDatabase:
         call = Work(make_loop_listener(listener) if listener == self._tell else listener, listener)
         future = loop.run_in_executor(self._pool.threads, self._in_thread.run, call, self._calls, work)
         return await wait_uncancelled(future, call.give_up)
+
+    @property
+    def text_index(self) -> TextIndex:
+        return self._server.text_index
+
+    def create_text_index(self) -> None:
+        """Do nothing: it was created with the tables."""
 
     def find_problems(self) -> list[str]:
         return self._retry(lambda connection: find_table_problems(self._server, connection))

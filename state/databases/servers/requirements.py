@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, Protocol
 
 from ...errors import StoreError
-from ..database import Statement
+from ..database import Statement, TextIndex
 from ..file_parts import read_file_parts
 from .server_errors import ServerError
 
@@ -51,6 +51,7 @@ class Server(Protocol):
     """True if an index may have a condition and is created by itself; else it is part of its table."""
     columns: str
     """A query for (table, column) of every table that could conflict with ours."""
+    text_index: TextIndex
     creation_lock: Sequence[Statement]
     """Statements that keep two first starts apart, in the transaction that creates the tables."""
 

@@ -42,6 +42,7 @@ def prepare_tables(server: Server, connection: Connection) -> None:
 def _upgrade(server: Server, connection: Connection) -> None:
     """Migrate the tables; steps that another process has done already are skipped."""
     connection.commit(make_tables(server, TABLES), None)  # versions 3 to 5 only added tables
+    connection.commit([*server.creation_lock, *_create_text_index(server)], None)
     if server.has_partial_indexes:
         columns = (
             f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {column} {COLUMNS[table][column]}"
@@ -167,6 +168,7 @@ def _make_creation(server: Server) -> list[Statement]:
     version = "INSERT INTO meta (name, value) VALUES ('schema', ?) ON CONFLICT (name) DO NOTHING"
     indexes = make_index_creations(server.title_start) if server.has_partial_indexes else ()
     created = [*make_tables(server, TABLES), *((creation, ()) for creation in indexes)]
+    created += _create_text_index(server)
     return [*created, (version, (str(SCHEMA_VERSION),))]
 
 
@@ -178,9 +180,14 @@ def make_tables(server: Server, tables: Sequence[str]) -> list[Statement]:
     return [*server.creation_lock, *((f"{text}{server.table_suffix}", ()) for text in texts)]
 
 
+def _create_text_index(server: Server) -> list[Statement]:
+    return [(creation, ()) for creation in server.text_index.creations]
+
+
 def _declare_indexes(server: Server, creation: str) -> str:
-    """Return the indexes for the text that creates a table, where the database has no partial indexes."""
-    if server.has_partial_indexes:
-        return ""
+    """Return the indexes for the text that creates a table, where they are no statements of their own."""
     table = creation.split(maxsplit=3)[2]
-    return "".join(f", {clause}" for clause in make_index_clauses(server.title_start, table))
+    clauses = [] if server.has_partial_indexes else make_index_clauses(server.title_start, table)
+    if table == "session_texts" and server.text_index.clause:
+        clauses.append(server.text_index.clause)
+    return "".join(f", {clause}" for clause in clauses)

@@ -218,7 +218,7 @@ def _add_labels(connection: sqlite3.Connection, damaged: Collection[str]) -> Non
     for table, columns in _LABELS.items():
         for column in columns:
             connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {COLUMNS[table][column]}")
-    _create(connection, "session_tags")
+    _create(connection, "session_tags", "session_texts")
     if not {"sessions", "heads"} & {*damaged}:
         _run("sessions", partial(_fill_labels, connection))
     for index in INDEXES:

@@ -27,10 +27,11 @@ from ..database import (
 )
 from ..file_parts import read_file_parts
 from ..schema import SCHEMA_VERSION, create_if_missing, make_index_creations
-from .keyed_tables import HIDDEN_KEY, create_everything
+from .keyed_tables import HIDDEN_KEY, TEXT_INDEX, create_everything
 from .lock_holder import LockWait, is_lock
 from .migrations import DamagedTable, migrate
-from .store_file import StoreFile
+from .store_file import StoreFile, StorePlace
+from .store_memory import MEMORY, find_memory
 from .unindexed import (
     CANNOT_REBUILD,
     NOTICE,
@@ -65,13 +66,14 @@ class SqliteDatabase:
     """A connection in WAL mode; with durability `full`, a finished commit survives a power loss."""
 
     def __init__(
-        self, path: Path, on_notice: Callable[[str], None] | None = None, durability: Durability = "full"
+        self,
+        path: Path | StorePlace,
+        on_notice: Callable[[str], None] | None = None,
+        durability: Durability = "full",
     ) -> None:
         self._durability = durability
         self.on_notice = on_notice or ignore_notice
         self.sealer: Sealer | None = None
-        self._lock = threading.Lock()
-        """Threads share the connection: each waits for this lock."""
         self._reader: sqlite3.Connection | None = None
         """Reads while the other connection writes; opened at the first commit from an event loop."""
         self._reading = threading.Lock()
@@ -79,16 +81,22 @@ class SqliteDatabase:
         """True if an index is damaged, so that the reader scans the tables."""
         self._writer: GroupWriter | None = None
         self._making_writer = threading.Lock()
-        self._file = StoreFile(path)
+        self._file = StoreFile(path) if isinstance(path, Path) else path
         self.name = self._file.name
+        self.is_volatile = self._file.is_volatile
+        self._lock = self._file.lock
+        """Threads share the connection: each waits for this lock."""
         with self._translate_errors():
             self._connection = self._file.connect()
         with ExitStack() as undo:
-            undo.callback(self._connection.close)
-            self._prepare()
+            undo.callback(self._file.close, self._connection)
+            with self._lock:
+                self._prepare()
             undo.pop_all()
         self.body = self._file.body
         self._file.make_private()
+
+    text_index = TEXT_INDEX
 
     def make_creation(self, tables: Sequence[str]) -> list[Statement]:
         types = {"long_text": "TEXT", "blob": "BLOB", "indexes": ""}
@@ -116,6 +124,11 @@ class SqliteDatabase:
     async def offload(self, work: Callable[[], ResultT]) -> ResultT:
         # A query of a local file takes less time than the start of a thread.
         return work()
+
+    def create_text_index(self) -> None:
+        there = "SELECT 1 FROM sqlite_master WHERE name = 'session_texts_changed'"
+        if not self.query(there):
+            self.commit([(text, ()) for text in TEXT_INDEX.creations])
 
     def find_problems(self) -> list[str]:
         return self._wait_for_lock(lambda: check_integrity(self._connection))
@@ -168,15 +181,15 @@ class SqliteDatabase:
         if self._writer is not None:
             self._writer.close()
         with self._translate_errors():
-            self._connection.close()
+            self._file.close(self._connection)
             if self._reader is not None:
                 self._reader.close()
 
     def write_mark(self, session_id: str, records: int) -> None:
-        self._file.marks.write_number(session_id, records)
+        self._file.write_mark(session_id, records)
 
     def read_mark(self, session_id: str) -> int:
-        return self._file.marks.read_number(session_id)
+        return self._file.read_mark(session_id)
 
     def _query_or_scan(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Run a query; without indexes if one of them is damaged."""
@@ -353,11 +366,8 @@ class SqliteDatabase:
             raise StoreError(
                 f"{self.name} is a database of another program.", "Name another file with --store."
             )
-        if not names and self._file.marks.has_any():
-            raise StoreError(
-                f"The store {self.name} is empty, though it held sessions: its content is lost.",
-                f"Restore it from a backup, or remove {self._file.marks.folder} to start a new store.",
-            )
+        if not names:
+            self._file.require_unused()
 
     def _bring_up_to_date(self) -> None:
         asked = partial(self.query, "SELECT value FROM meta WHERE name = 'schema'")
@@ -395,3 +405,12 @@ class SqliteDatabase:
                 for creation in (*create_everything(), *make_index_creations("title")):
                     self._connection.execute(creation)
                 self._connection.execute(*version)
+
+
+SQLITE = "sqlite:///"
+
+
+def open_sqlite(url: str, on_notice: Callable[[str], None] | None, durability: Durability) -> SqliteDatabase:
+    """Open `sqlite:///PATH`, `memory:` or `memory:NAME`."""
+    place = find_memory(url) if url.startswith(MEMORY) else Path(url.removeprefix(SQLITE))
+    return SqliteDatabase(place, on_notice, durability)

@@ -4,8 +4,10 @@ import os
 import pwd
 import sqlite3
 import stat
+import threading
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import quote
 
 from ...errors import StoreError, UntrustedFolder
@@ -15,29 +17,76 @@ from .lock_holder import LockHolder, find_lock_holder
 _FEW_BLOCKS = 64
 
 
+class StorePlace(Protocol):
+    """Where an SQLite database is."""
+
+    name: str
+    is_volatile: bool
+    """True if the database ends with the process."""
+    lock: threading.RLock
+    """Whoever uses the connection holds it."""
+
+    @property
+    def body(self) -> str:
+        """Return what distinguishes the database from another one in its place; empty if nothing does."""
+        ...
+
+    def connect(self) -> sqlite3.Connection:
+        """Open the database; raises `sqlite3.Error`."""
+        ...
+
+    def connect_reader(self) -> sqlite3.Connection | None:
+        """Open it once more for queries, if that is possible; raises `sqlite3.Error` or `StoreError`."""
+        ...
+
+    def close(self, connection: sqlite3.Connection) -> None: ...
+
+    def require_unused(self) -> None:
+        """Raise `StoreError` if a database without tables has held sessions."""
+        ...
+
+    def require_same(self) -> None:
+        """Raise `StoreError` if the opened database is not in its place any more."""
+        ...
+
+    def make_private(self) -> None: ...
+
+    def is_disk_full(self) -> bool: ...
+
+    def find_lock_holder(self) -> LockHolder | None:
+        """Return the process that has the database locked, if the system can tell."""
+        ...
+
+    def write_mark(self, session_id: str, records: int) -> None:
+        """Do what `Database.write_mark` says."""
+        ...
+
+    def read_mark(self, session_id: str) -> int: ...
+
+
 class StoreFile:
     """One SQLite file with its side files and its high-water marks; it is created if it is missing."""
+
+    is_volatile = False
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.name = str(path)
-        self.marks = HighWater(path)
+        self.lock = threading.RLock()
+        self._marks = HighWater(path)
         _prepare_file(path)
         self._identity: tuple[int, int] | None = None
 
     @property
     def body(self) -> str:
-        """Return what distinguishes the opened file from another one in its place."""
         return "" if self._identity is None else str(self._identity[1])
 
     def connect(self) -> sqlite3.Connection:
-        """Open the file; raises `sqlite3.Error`."""
         connection = _connect(self.path)
         self._identity = _read_identity(self.path)
         return connection
 
     def connect_reader(self) -> sqlite3.Connection | None:
-        """Open the file once more for queries; raises `sqlite3.Error`, and `StoreError` for another file."""
         reader = _connect(self.path)
         try:
             self.require_same()
@@ -46,8 +95,18 @@ class StoreFile:
             raise
         return reader
 
+    def close(self, connection: sqlite3.Connection) -> None:
+        connection.close()
+
+    def require_unused(self) -> None:
+        if self._marks.has_any():
+            raise StoreError(
+                f"The store {self.name} is empty, though it held sessions: its content is lost.",
+                f"Restore it from a backup, or remove {self._marks.folder} to start a new store.",
+            )
+
     def require_same(self) -> None:
-        """Raise `StoreError` if the file was deleted, moved or replaced: nobody could open it again."""
+        # Nobody could open a file again that was deleted, moved or replaced.
         if _read_identity(self.path) != self._identity:
             raise StoreError(
                 f"The store {self.name} was deleted, moved or replaced while Sandbur ran.",
@@ -69,8 +128,13 @@ class StoreFile:
         return False
 
     def find_lock_holder(self) -> LockHolder | None:
-        """Return the process that has the file locked, if the system can tell."""
         return find_lock_holder(self.path)
+
+    def write_mark(self, session_id: str, records: int) -> None:
+        self._marks.write_number(session_id, records)
+
+    def read_mark(self, session_id: str) -> int:
+        return self._marks.read_number(session_id)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

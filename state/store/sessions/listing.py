@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from itertools import islice
-from typing import Any, Protocol, cast
+from typing import Any, ClassVar, Protocol, cast
 
-from ...conversation.messages import Record
 from ...databases.database import Database, Statement
 from ...databases.schema import make_folder_start, make_index_key, make_label_keys
 from ...errors import ConfigError, StoreError
@@ -23,8 +22,11 @@ _SELECT = (
 )
 
 
-class SpawnedBy(Record):
+@dataclass(frozen=True, slots=True)
+class SpawnedBy:
     """The call that spawned a session as a child, which is no fork: it shares no step with its parent."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
 
     session_id: str
     sequence: int
@@ -112,6 +114,8 @@ class LabelFilter:
     """The first time that is too late; empty: any."""
     after: tuple[str, str] | None = None
     """Time and id of a session: only the sessions that follow it, newest first."""
+    matching: Statement | None = None
+    """A further condition on `heads`; see `find_text`."""
 
     def matches(self, summary: SessionSummary) -> bool:
         wanted = ((self.app, summary.app), (self.user, summary.user), (self.status, summary.status))
@@ -137,6 +141,8 @@ class LabelFilter:
             parts.append(("updated_at < ?", (self.until,)))
         if self.after is not None:
             parts.append((_FOLLOWS, (self.after[0], *self.after)))
+        if self.matching is not None:
+            parts.append((self.matching[0], tuple(self.matching[1])))
         values = tuple(value for _, values in parts for value in values)
         return " AND ".join(["1 = 1", *(text for text, _ in parts)]), values
 

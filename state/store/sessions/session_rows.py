@@ -269,6 +269,12 @@ class SessionIndex:
                 "Restore the store from a backup.",
             )
         printable = re.sub(r"[^\x20-\x7e]", "?", text)[:60]
+        if self._database.is_volatile:
+            return SessionNotFound(
+                f"There is no session {printable!r}: the store {self._database.name} is in the memory of one"
+                " process and ends with it.",
+                "To resume sessions later, keep them in a file: --store sqlite:///PATH",
+            )
         return SessionNotFound(f"There is no session {printable!r}.", "See them with: sandbur sessions list")
 
     def delete(self, session_id: str) -> None:
