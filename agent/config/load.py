@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from ...state.databases.url import SCHEMES, parse_server_url
+from ...state.databases.url import SCHEMES, find_registered, parse_server_url
 from ...state.errors import ConfigError, SandburError, StoreError, UsageError
 from ..extensions.extension import ConfigFile, load
 from ..extensions.registry import PACKAGES, entry_point_groups, extensions
@@ -63,7 +63,7 @@ def check_store_url(text: str, source: str, error: type[SandburError]) -> str:
     name = scheme.group().lower() if scheme else ""
     if name.partition("+")[0] in SCHEMES:
         return _check_server_url(text, source, error)
-    if re.fullmatch(r"memory:[\w.-]*", text):
+    if find_registered(text) is not None or re.fullmatch(r"memory:[\w.-]*", text):
         return text
     path = text.removeprefix(_SQLITE)
     if name != "sqlite" or path == text:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from ..errors import StoreError
 from ..process.installation import make_install_command
 from .schema import SCHEMA_VERSION
-from .url import SCHEMES, parse_server_url
+from .url import SCHEMES, find_registered, parse_server_url
 
 if TYPE_CHECKING:
     from .servers.requirements import Server
@@ -109,7 +109,9 @@ class TextIndex:
     condition: str
     """A condition on `heads`, with one parameter: the words to find, each as `term` has it."""
     term: str
-    """A format for one word; all words must be there."""
+    """A format for one word; all words must be there. Words are stored and searched for in their order."""
+    joiner: str = " "
+    """What stands between two words in the parameter."""
     creations: tuple[str, ...] = ()
     """Statements that create the index if it is missing."""
     clause: str = ""
@@ -291,14 +293,16 @@ def open_database(
         from .sqlite.sqlite_database import open_sqlite
 
         return open_sqlite(url, on_notice, durability)
-    if url.partition("://")[0].lower().partition("+")[0] not in SCHEMES:
+    make_server = find_registered(url)
+    if make_server is None and url.partition("://")[0].lower().partition("+")[0] not in SCHEMES:
         raise StoreError(
             "This is no store URL.",
             "Write sqlite:///PATH, postgresql://HOST/DATABASE, mysql://HOST/DATABASE or memory:.",
         )
     from .servers.network import NetworkDatabase
 
-    return NetworkDatabase(_make_server(parse_server_url(url)), on_notice)
+    server = make_server(url) if make_server is not None else _make_server(parse_server_url(url))
+    return NetworkDatabase(server, on_notice)
 
 
 def _make_server(url: ServerUrl) -> Server:

@@ -37,7 +37,8 @@ def find_text(database: Database, tenant: str, text: str) -> Statement:
         return in_title, (pattern,)
     update_index(database, tenant)
     index = database.text_index
-    return f"({index.condition} OR {in_title})", (" ".join(map(index.term.format, words)), pattern)
+    wanted = index.joiner.join(map(index.term.format, sorted(words)))
+    return f"({index.condition} OR {in_title})", (wanted, pattern)
 
 
 def update_index(database: Database, tenant: str) -> None:
@@ -75,7 +76,7 @@ def _write_words(
         " SELECT ?, ?, ? FROM heads WHERE session_id = ? ON CONFLICT (session_id)"
         " DO UPDATE SET records = excluded.records, words = excluded.words"
     )
-    return sql, (session_id, records, " ".join(found), session_id)
+    return sql, (session_id, records, " ".join(sorted(found)), session_id)
 
 
 def _list_new_words(database: Database, session_id: str, first: int) -> Iterator[str]:
