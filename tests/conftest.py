@@ -12,7 +12,7 @@ os.environ.setdefault("SANDBUR_LEASE_S", "4")
 import pytest
 from support.commands.command import Command
 from support.screens.tmux_window import Terminal, opened
-from support.stores.databases import EVERY_STORE, UrlOf, fresh_url, make_memory_url
+from support.stores.databases import DATABASES, EVERY_STORE, UrlOf, fresh_url, make_memory_url
 from support.stores.old_stores import STORES, UNTRACED, write_old_store
 from support.stores.reopening import close_all
 
@@ -41,6 +41,8 @@ ON_EVERY_DATABASE = (
     "test_search",
 )
 """The tests of these modules hold for every kind of store; those of the others use SQLite."""
+IN_MEMORY = ("test_session", "test_forks", "test_listing", "test_search", "test_traces")
+"""Those of them that also use the store in memory: they start no other process."""
 TESTS = Path(__file__).parent
 UNIT = TESTS / "unit"
 LONG = ("crash", "terminal", "databases")
@@ -79,7 +81,9 @@ def is_quick(item: pytest.Item) -> bool:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "store" in metafunc.fixturenames:
-        kinds = EVERY_STORE if metafunc.module.__name__ in ON_EVERY_DATABASE else ("sqlite",)
+        name = metafunc.module.__name__
+        several = EVERY_STORE if name in IN_MEMORY else DATABASES
+        kinds = several if name in ON_EVERY_DATABASE else ("sqlite",)
         metafunc.parametrize("store", kinds, indirect=True)
 
 
