@@ -80,6 +80,9 @@ if TYPE_CHECKING:
     from .state.burr.persister import AsyncSandburPersister, SandburPersister
     from .state.conversation.attachments import Audio, Document, Image, Video
     from .state.conversation.messages import Message, Text, Thinking, ToolResult, ToolUse
+    from .state.databases.own_stores import StoreServer, register_store
+    from .state.databases.servers.requirements import Connection as StoreConnection
+    from .state.databases.servers.server_errors import ServerError as StoreServerError
     from .state.errors import (
         ContextFull,
         CredentialsError,
@@ -89,6 +92,7 @@ if TYPE_CHECKING:
         SandburError,
         SessionHeld,
         SessionNotFound,
+        StoreError,
         Unreachable,
     )
     from .ui.terminal.terminal_input import TerminalInput
@@ -157,7 +161,11 @@ __all__ = [
     "Setting",
     "SettingReader",
     "SlashEntry",
+    "StoreConnection",
+    "StoreError",
     "StoreFiles",
+    "StoreServer",
+    "StoreServerError",
     "TaskComplete",
     "TerminalInput",
     "Text",
@@ -192,6 +200,7 @@ __all__ = [
     "openapi_tools",
     "provider_token_counter",
     "python_tool",
+    "register_store",
     "tool",
     "web_tools",
     "workspace_tools",
@@ -265,7 +274,11 @@ _HOMES = {
     "Setting": ("sandbur.agent.config.setting", "Setting"),
     "SettingReader": ("sandbur.agent.config.setting_reader", "SettingReader"),
     "SlashEntry": ("sandbur.agent.extensions.extension", "SlashEntry"),
+    "StoreConnection": ("sandbur.state.databases.servers.requirements", "Connection"),
+    "StoreError": ("sandbur.state.errors", "StoreError"),
     "StoreFiles": ("sandbur.actions.workspace.backends.backend", "StoreFiles"),
+    "StoreServer": ("sandbur.state.databases.own_stores", "StoreServer"),
+    "StoreServerError": ("sandbur.state.databases.servers.server_errors", "ServerError"),
     "TaskComplete": ("sandbur.actions.tools.functions.results", "TaskComplete"),
     "TerminalInput": ("sandbur.ui.terminal.terminal_input", "TerminalInput"),
     "Text": ("sandbur.state.conversation.messages", "Text"),
@@ -300,6 +313,7 @@ _HOMES = {
     "openapi_tools": ("sandbur.actions.tools.http.documents", "openapi_tools"),
     "provider_token_counter": ("sandbur.agent.models.configured", "provider_token_counter"),
     "python_tool": ("sandbur.actions.tools.python.tool", "python_tool"),
+    "register_store": ("sandbur.state.databases.own_stores", "register_store"),
     "tool": ("sandbur.actions.tools.functions.decorator", "tool"),
     "web_tools": ("sandbur.agent.sdk.shipped_tools", "web_tools"),
     "workspace_tools": ("sandbur.agent.sdk.shipped_tools", "workspace_tools"),

@@ -12,7 +12,7 @@ os.environ.setdefault("SANDBUR_LEASE_S", "4")
 import pytest
 from support.commands.command import Command
 from support.screens.tmux_window import Terminal, opened
-from support.stores.databases import DATABASES, UrlOf, fresh_url
+from support.stores.databases import DATABASES, EVERY_STORE, UrlOf, fresh_url, make_memory_url
 from support.stores.old_stores import STORES, UNTRACED, write_old_store
 from support.stores.reopening import close_all
 
@@ -38,8 +38,11 @@ ON_EVERY_DATABASE = (
     "test_traces",
     "test_files_of_messages",
     "test_listing",
+    "test_search",
 )
 """The tests of these modules hold for every kind of store; those of the others use SQLite."""
+IN_MEMORY = ("test_session", "test_forks", "test_listing", "test_search", "test_traces")
+"""Those of them that also use the store in memory: they start no other process."""
 TESTS = Path(__file__).parent
 UNIT = TESTS / "unit"
 LONG = ("crash", "terminal", "databases")
@@ -78,7 +81,9 @@ def is_quick(item: pytest.Item) -> bool:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "store" in metafunc.fixturenames:
-        kinds = DATABASES if metafunc.module.__name__ in ON_EVERY_DATABASE else ("sqlite",)
+        name = metafunc.module.__name__
+        several = EVERY_STORE if name in IN_MEMORY else DATABASES
+        kinds = several if name in ON_EVERY_DATABASE else ("sqlite",)
         metafunc.parametrize("store", kinds, indirect=True)
 
 
@@ -91,6 +96,8 @@ def url_of() -> Iterator[UrlOf]:
         def url(kind: str, folder: Path) -> str:
             if kind == "sqlite":
                 return f"sqlite:///{folder}/data/sandbur.db"
+            if kind == "memory":
+                return make_memory_url()
             if kind not in servers:
                 servers[kind] = stack.enter_context(fresh_url(kind, folder))
             return servers[kind]
@@ -101,7 +108,7 @@ def url_of() -> Iterator[UrlOf]:
 @pytest.fixture
 def store(request: pytest.FixtureRequest, url_of: UrlOf, tmp_path: Path) -> Iterator[Store]:
     opened = Store.open(url_of(request.param, tmp_path))
-    if request.param != "sqlite":
+    if request.param not in ("sqlite", "memory"):
         tables = (*SESSION_TABLES, "sessions", "blobs")
         opened.database.commit([(f"DELETE FROM {table}", ()) for table in tables])
     yield opened

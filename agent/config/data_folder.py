@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ...state.databases.database import Database, open_database
-from ...state.databases.sqlite.sqlite_database import require_own_file
+from ...state.databases.sqlite.store_file import require_own_file
 from ...state.errors import ConfigError
 from .load import load_settings
 from .settings import Overrides, Settings

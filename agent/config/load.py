@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from ...state.databases.url import SCHEMES, parse_server_url
+from ...state.databases.url import SCHEMES, find_registered, parse_server_url
 from ...state.errors import ConfigError, SandburError, StoreError, UsageError
 from ..extensions.extension import ConfigFile, load
 from ..extensions.registry import PACKAGES, entry_point_groups, extensions
@@ -65,15 +65,20 @@ def check_store_url(text: str, source: str, error: type[SandburError]) -> str:
     name = scheme.group().lower() if scheme else ""
     if name.partition("+")[0] in SCHEMES:
         return _check_server_url(text, source, error)
+    if find_registered(text) is not None or re.fullmatch(r"memory:[\w.-]*", text):
+        return text
     path = text.removeprefix(_SQLITE)
     if name != "sqlite" or path == text:
         what = f"`{name}:`" if name and name != "sqlite" else "this"
         raise error(
             f"{source}: {what} is no store URL.",
-            "Write sqlite:///PATH, postgresql://HOST/DATABASE or mysql://HOST/DATABASE.",
+            "Write sqlite:///PATH, postgresql://HOST/DATABASE, mysql://HOST/DATABASE or memory:.",
         )
     if not path or path.endswith("/") or path == ":memory:" or "\0" in path:
-        raise error(f"{source}: the store must be a file on disk.", "Write sqlite:///PATH with a file name.")
+        raise error(
+            f"{source}: the store needs a file.",
+            "Write sqlite:///PATH with a file name, or memory: for a store that ends with the process.",
+        )
     file = Path(path)
     return f"{_SQLITE}{file if file.is_absolute() else current_folder() / file}"
 

@@ -116,7 +116,7 @@ class Settings(Declared):
         flag=("--timeout", "SECONDS", "stop after this time"), about="seconds of one run, then it stops")
     cwd: Path = _row(None, "folder", group="place", flag=("-C --cd", "DIR", "work in DIR"))
     store: str = _row("", "line", "SANDBUR_STORE", group="place",
-        flag=("--store", "URL", "sqlite:///PATH, postgresql://..., mysql://..."),
+        flag=("--store", "URL", "sqlite:///PATH, postgresql://..., mysql://..., memory:"),
         about="where sessions are kept; without it a file in the data folder")
     tenant: str = _row("", "tenant", "SANDBUR_TENANT", about="whose sessions of a shared store these are")
     compress_at: float = _row(0.8, "share", "SANDBUR_COMPRESS_AT", harmless=True,

@@ -81,7 +81,7 @@ class Agent(HasHooks, Generic[OutputT]):
         mode: Which calls run without approval: `interactive`, `plan`, `auto-edit` or `yolo`.
         allow, ask, deny: Rules, such as `refund` or `fetch_page(https://example.org/*)`.
         limits: The limits of one run.
-        store: `sqlite:///PATH`, `postgresql://...` or `mysql://...`. None: the command's store.
+        store: `sqlite:///PATH`, `postgresql://...`, `mysql://...` or `memory:`. None: the command's store.
         cwd, add_dirs: The folders that its file tools may use; None: the current folder.
         compress_at: The share of the model's window at which older messages make room.
         compaction: How they make room, and by which model.
@@ -371,16 +371,18 @@ class Agent(HasHooks, Generic[OutputT]):
         tags: Sequence[str] = (),
         status: str | None = None,
         since: datetime | None = None,
+        until: datetime | None = None,
         text: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
     ) -> AsyncGenerator[SessionInfo]:
         """Yield the stored sessions that fit all given values, newest first.
 
-        `since` is the earliest time of the last step, `text` is a part of the title. `limit` is the most
-        sessions of one page, and the `cursor` of its last session begins the next page.
+        `since` and `until` bound the time of the last step. All words of `text` are in the messages, or it is
+        in the title. `limit` is the most sessions of one page, and the `cursor` of its last session begins
+        the next page.
         """
-        query = SessionQuery(app, user, tags, status, since, text, limit, cursor)
+        query = SessionQuery(app, user, tags, status, since, until, text, limit, cursor)
         async with self, aclosing(list_sessions(self._open.store, query)) as found:
             async for each in found:
                 yield each

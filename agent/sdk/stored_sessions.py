@@ -1,12 +1,14 @@
 """Stored sessions for programs: opens one, lists them, and adds up the usage of one."""
 
+import asyncio
 import base64
 import binascii
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from typing import Any, Self, cast
 
 from pydantic import Field
@@ -18,7 +20,7 @@ from ...state.errors import UsageError, WrongType
 from ...state.process.clock import format_time
 from ...state.session import SessionSettings
 from ...state.store.recording import list_traces
-from ...state.store.sessions.listing import SessionSummary
+from ...state.store.sessions.listing import LabelFilter, SessionSummary
 from ...state.store.store import Store
 from ...state.trace import ModelCalled
 from ..runtime.runtime import Runtime
@@ -84,48 +86,43 @@ class SessionQuery:
     tags: Sequence[str] = ()
     status: str | None = None
     since: datetime | None = None
+    until: datetime | None = None
     text: str | None = None
     limit: int | None = None
     cursor: str | None = None
 
-    def matches(self, summary: SessionSummary) -> bool:
-        wanted = ((self.app, summary.app), (self.user, summary.user), (self.status, summary.status))
-        is_wanted = all(want is None or want == has for want, has in wanted)
-        has_text = self.text is None or self.text.casefold() in summary.title.casefold()
-        return is_wanted and has_text and set(self.tags) <= set(summary.tags)
+    def make_filter(self) -> LabelFilter:
+        """Return what the store selects by; raises `UsageError` for a wrong cursor."""
+        return LabelFilter(
+            self.app,
+            self.user,
+            tuple(self.tags),
+            self.status,
+            _format_time(self.since),
+            _format_time(self.until),
+            _parse_cursor(self.cursor),
+        )
 
 
 async def list_sessions(store: Store, query: SessionQuery) -> AsyncGenerator[SessionInfo]:
-    """Yield the sessions that a query selects, newest first; raises `UsageError` for a wrong cursor or
-    time."""
-    first, since = _parse_cursor(query.cursor), _format_since(query.since)
-    place, given = first, 0
+    """Yield the sessions of a query, the newest first; raises `UsageError` for a wrong cursor or time."""
+    selected, given = query.make_filter(), 0
+    if query.text is not None:
+        matching = await asyncio.to_thread(store.find_text, query.text)
+        selected = replace(selected, matching=matching)
     while query.limit is None or given < query.limit:
-        page = await store.database.offload(partial(_select_page, store, query, place, since))
+        page = await store.database.offload(partial(_select_page, store, selected))
         for summary in page[: None if query.limit is None else query.limit - given]:
             given += 1
             yield _describe(summary)
         if len(page) < _PAGE:
             return
-        place = page[-1].updated_at, page[-1].id
+        selected = replace(selected, after=(page[-1].updated_at, page[-1].id))
 
 
-def _select_page(
-    store: Store, query: SessionQuery, place: tuple[str, str] | None, since: str
-) -> list[SessionSummary]:
-    """Return the next sessions after a place in the list.
-
-    No other function selects sessions. At present it filters the list of all sessions, newest first.
-    """
-    found: list[SessionSummary] = []
-    for summary in store.newest_sessions():
-        if summary.updated_at < since:
-            break
-        if (place is None or (summary.updated_at, summary.id) < place) and query.matches(summary):
-            found.append(summary)
-            if len(found) == _PAGE:
-                break
-    return found
+def _select_page(store: Store, selected: LabelFilter) -> list[SessionSummary]:
+    """Return the next sessions of a selection."""
+    return list(islice(store.newest_sessions(selected), _PAGE))
 
 
 def _describe(summary: SessionSummary) -> SessionInfo:
@@ -157,9 +154,9 @@ def _parse_cursor(cursor: str | None) -> tuple[str, str] | None:
     return updated_at, session_id
 
 
-def _format_since(since: datetime | None) -> str:
-    """Return a time in the form of the store. A time without a zone is local."""
-    return "" if since is None else format_time(since.astimezone(UTC))
+def _format_time(time: datetime | None) -> str:
+    """Return a time as the store writes it; a time without a zone is local."""
+    return "" if time is None else format_time(time.astimezone(UTC))
 
 
 _MOST_ID_CHARS = 64

@@ -4,17 +4,16 @@ databases.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from ..errors import StoreError
 from ..process.installation import make_install_command
 from .schema import SCHEMA_VERSION
-from .url import SCHEMES, parse_server_url
+from .url import SCHEMES, find_registered, parse_server_url
 
 if TYPE_CHECKING:
     from .servers.requirements import Server
@@ -45,6 +44,12 @@ def insert_once(table: str, values: Mapping[str, Any], unless: Mapping[str, Any]
         f"INSERT INTO {table} ({', '.join(values)}) SELECT {marks} WHERE NOT EXISTS ({there})",
         (*values.values(), *found),
     )
+
+
+def insert_tags(session_id: str, tags: Iterable[str]) -> list[Statement]:
+    """Return the statements that write tags of a session which may be there already."""
+    sql = "INSERT INTO session_tags (session_id, tag) VALUES (?, ?) ON CONFLICT (session_id, tag) DO NOTHING"
+    return [(sql, (session_id, tag)) for tag in tags]
 
 
 def update(table: str, values: Mapping[str, Any], where: Mapping[str, Any]) -> Statement:
@@ -109,6 +114,22 @@ class Sealer(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class TextIndex:
+    """The full-text index of `session_texts.words` in the SQL of a database."""
+
+    condition: str
+    """A condition on `heads`, with one parameter: the words to find, each as `term` has it."""
+    term: str
+    """A format for one word; all words must be there. Words are stored and searched for in their order."""
+    joiner: str = " "
+    """What stands between two words in the parameter."""
+    creations: tuple[str, ...] = ()
+    """Statements that create the index if it is missing."""
+    clause: str = ""
+    """The index as a part of CREATE TABLE, if the database wants it there."""
+
+
 class Database(Protocol):
     """One database. All errors are `StoreError`. A lost connection is restored if that is safe."""
 
@@ -119,7 +140,9 @@ class Database(Protocol):
     on_notice: Callable[[str], None]
     """Called if something takes long, such as a lock or a reconnect. See also `route_notices`."""
     sealer: Sealer | None
-    """Seals the chains; None if records are chained, but not sealed."""
+    """None: records are chained, but not sealed."""
+    is_volatile: bool
+    """True if the content ends with this process."""
 
     def make_creation(self, tables: Sequence[str]) -> list[Statement]:
         """Return the statements that create the missing tables. `tables` are texts as in `schema`."""
@@ -141,6 +164,15 @@ class Database(Protocol):
 
     async def offload(self, work: Callable[[], ResultT]) -> ResultT:
         """Run `work`, which queries this database. Waiting for a network does not block the event loop."""
+        ...
+
+    @property
+    def text_index(self) -> TextIndex:
+        """Return how words are found in `session_texts`."""
+        ...
+
+    def create_text_index(self) -> None:
+        """Create the full-text index, if it does not belong to the tables that are always there."""
         ...
 
     def find_problems(self) -> list[str]:
@@ -262,28 +294,30 @@ def make_loop_listener(tell: Callable[[str], None]) -> Callable[[str], None]:
     return hand_over
 
 
-_SQLITE = "sqlite:///"
+_ON_THIS_MACHINE = ("sqlite:///", "memory:")
 
 
 def open_database(
     url: str, on_notice: Callable[[str], None] | None = None, durability: Durability = "full"
 ) -> Database:
-    """Open a file or a server. A driver is imported only if it is needed.
+    """Open a file, a server or a database in memory; a driver is imported only if it is needed.
 
     `on_notice` is also called while opening takes long. `durability` applies only to files.
     """
-    if url.startswith(_SQLITE):
-        from .sqlite.sqlite_database import SqliteDatabase
+    if url.startswith(_ON_THIS_MACHINE):
+        from .sqlite.sqlite_database import open_sqlite
 
-        return SqliteDatabase(Path(url.removeprefix(_SQLITE)), on_notice, durability)
-    if url.partition("://")[0].lower().partition("+")[0] not in SCHEMES:
+        return open_sqlite(url, on_notice, durability)
+    make_server = find_registered(url)
+    if make_server is None and url.partition("://")[0].lower().partition("+")[0] not in SCHEMES:
         raise StoreError(
-            "This is not the URL of a store.",
-            "Write sqlite:///PATH, postgresql://HOST/DATABASE or mysql://HOST/DATABASE.",
+            "This is no store URL.",
+            "Write sqlite:///PATH, postgresql://HOST/DATABASE, mysql://HOST/DATABASE or memory:.",
         )
     from .servers.network import NetworkDatabase
 
-    return NetworkDatabase(_make_server(parse_server_url(url)), on_notice)
+    server = make_server(url) if make_server is not None else _make_server(parse_server_url(url))
+    return NetworkDatabase(server, on_notice)
 
 
 def _make_server(url: ServerUrl) -> Server:

@@ -4,14 +4,12 @@ database.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-SCHEMA_VERSION = 7
-READABLE_EXPORTS = (2, 3, 4, 5, 6, 7)
-"""The schemas of exports that can be imported. Later schemas added tables, and columns that are not
-exported.
-"""
+SCHEMA_VERSION = 8
+READABLE_EXPORTS = (2, 3, 4, 5, 6, 7, 8)
+"""Schemas of exports that can be imported: later ones added tables, and columns that are not exported."""
 
 _INTEGER, _TEXT, _BYTES = "BIGINT NOT NULL", "{long_text} NOT NULL", "{blob} NOT NULL"
 _MOVE, _TIME, _DIGEST, _ID, _NAME = (f"VARCHAR({size}) NOT NULL" for size in (16, 32, 40, 64, 255))
@@ -38,17 +36,26 @@ KEYS = {table: columns[: 2 if table in ("messages", "outputs") else 1] for table
 
 _OTHERS = {
     "meta": {"name": _ID, "value": _NAME},
-    # These values are written once per session. `settings` changes only when flags or rules change.
+    # Written once per session; `settings` changes only when flags or rules change. `parent_id` and
+    # `parent_seq` are the session and the step that a fork continues. `parent_session`, `parent_sequence` and
+    # `parent_call` are another relation: the session, the step and the call that spawned this session.
     "sessions": {"id": _ID, "tenant": _ID, "parent_id": "VARCHAR(64)", "parent_seq": "BIGINT",
-                 "created_at": _TIME, "settings": _TEXT},
-    # This row is rewritten with every commit of a session, so it is small. `records` and `chain` are the
-    # number of chained rows and the digest of the newest one. `owner`, `epoch` and `lease_until` describe the
-    # process that writes. `tenant` and `folder` repeat values of `sessions` for the indexes; see
-    # `make_folder_key`.
+                 "created_at": _TIME, "settings": _TEXT, "parent_session": "VARCHAR(64)",
+                 "parent_sequence": "BIGINT", "parent_call": "VARCHAR(255)"},
+    # Rewritten with every commit of a session, so the row is small. `records` and `chain`: the number of
+    # chained rows and the digest of the newest; `owner`, `epoch`, `lease_until`: the process that writes.
+    # `tenant`, `folder`, `app` and `app_user` repeat values of `sessions`, for the indexes; see
+    # `make_index_key`.
     "heads": {"session_id": _ID, "title": _TEXT, "status": _TIME, "updated_at": _TIME, "wake_at": _TIME,
               "last_seq": _INTEGER, "records": _INTEGER, "chain": _DIGEST, "owner": _NAME, "epoch": _INTEGER,
               "lease_until": _TIME, "tenant": "VARCHAR(64) DEFAULT '' NOT NULL",
-              "folder": "VARCHAR(255) DEFAULT '' NOT NULL"},
+              "folder": "VARCHAR(255) DEFAULT '' NOT NULL", "app": "VARCHAR(255) DEFAULT '' NOT NULL",
+              "app_user": "VARCHAR(255) DEFAULT '' NOT NULL"},
+    # The tags in the settings of sessions, one row each, for the index.
+    "session_tags": {"session_id": _ID, "tag": _NAME},
+    # The distinct words of a session's messages, encoded, for the full-text index of the database. `records`
+    # is the number of records of the session whose words are there.
+    "session_texts": {"session_id": _ID, "records": _INTEGER, "words": _TEXT},
     # File contents before a change, and files in messages: by SHA-256, compressed, in chunks. `session_id` is
     # the session that wrote the row: every session reads all rows, and each writes its own, so that two
     # sessions never conflict about one content. A row without content, with chunk -1, means that messages of
@@ -73,6 +80,8 @@ _KEYS = {
     "meta": ("name",),
     "sessions": ("id",),
     "heads": ("session_id",),
+    "session_tags": ("session_id", "tag"),
+    "session_texts": ("session_id",),
     "blobs": ("digest", "session_id", "chunk"),
     "annotations": ("session_id", "id"),
     "inbox": ("session_id", "n"),
@@ -89,15 +98,16 @@ COLUMNS: dict[str, Mapping[str, str]] = {
 }
 """Maps each table to its columns and their types."""
 INTEGERS = {name for columns in _CHAINED.values() for name, kind in columns.items() if "INT" in kind}
-SESSION_TABLES = (*CHAINED, "annotations", "inbox", "seals", "quarantine", "heads")
+SESSION_TABLES = (
+    *CHAINED, "annotations", "inbox", "seals", "quarantine", "session_tags", "session_texts", "heads",
+)  # fmt: skip
 """The tables with a `session_id`, in the order in which the rows of a session are deleted."""
 
 
 def _make_creation(table: str) -> str:
     lines = [f"{name} {kind}" for name, kind in COLUMNS[table].items()]
     keys = _KEYS.get(table) or ("session_id", *KEYS[table])
-    indexes = "{indexes}" if table == "heads" else ""
-    return f"CREATE TABLE {table} (\n    {', '.join(lines)},\n    PRIMARY KEY ({', '.join(keys)}){indexes})"
+    return f"CREATE TABLE {table} (\n    {', '.join(lines)},\n    PRIMARY KEY ({', '.join(keys)}){{indexes}})"
 
 
 TABLES = tuple(map(_make_creation, COLUMNS))
@@ -109,57 +119,103 @@ def create_if_missing(table: str) -> str:
 
 
 class Index(NamedTuple):
-    """An index of `heads`. If it has a condition, commits during a run do not change its entries."""
+    """An index of a table. With the condition of rest, commits during a run do not change its entries."""
 
+    table: str
     name: str
     columns: str
     """The columns. `{title_start}` is replaced by the title, or by the part of it that fits into an index."""
     condition: str = ""
 
+    def create(self, title_start: str) -> str:
+        """Return the statement that creates the index if it is missing, with its condition."""
+        where = f" WHERE {self.condition}" if self.condition else ""
+        columns = self.columns.format(title_start=title_start)
+        return f"CREATE INDEX IF NOT EXISTS {self.name} ON {self.table} ({columns}){where}"
 
+    def declare(self, title_start: str) -> str:
+        """Return the index as a part of CREATE TABLE, without its condition."""
+        return f"INDEX {self.name} ({self.columns.format(title_start=title_start)})"
+
+
+_AT_REST = "status <> 'running'"
 INDEXES = (
-    Index("heads_at_rest", "tenant, updated_at, session_id, folder, status", "status <> 'running'"),
-    Index("heads_running", "tenant, status", "status = 'running'"),
-    Index("heads_titled", "tenant, {title_start}"),
+    Index("heads", "heads_at_rest", "tenant, updated_at, session_id, folder, status", _AT_REST),
+    Index("heads", "heads_running", "tenant, status", "status = 'running'"),
+    Index("heads", "heads_titled", "tenant, {title_start}"),
+    Index(
+        "heads",
+        "heads_of_app",
+        "tenant, app, updated_at, session_id, app_user, status",
+        f"{_AT_REST} AND app <> ''",
+    ),
+    Index(
+        "heads",
+        "heads_of_user",
+        "tenant, app_user, updated_at, session_id, app, status",
+        f"{_AT_REST} AND app_user <> ''",
+    ),
+    Index("sessions", "sessions_spawned", "parent_session, created_at, id", "parent_session IS NOT NULL"),
+    Index("session_tags", "session_tags_by_tag", "tag, session_id"),
 )
 TITLE_START_CHARS = 64
 
 
 def make_index_creations(title_start: str) -> list[str]:
     """Return the statements that create missing indexes, for databases with partial indexes."""
-    return [
-        f"CREATE INDEX IF NOT EXISTS {name} ON heads ({columns.format(title_start=title_start)})"
-        f"{' WHERE ' if condition else ''}{condition}"
-        for name, columns, condition in INDEXES
-    ]
+    return [index.create(title_start) for index in INDEXES]
 
 
-def make_index_clauses(title_start: str) -> list[str]:
-    """Return the indexes as parts of CREATE TABLE, for databases without partial indexes."""
-    return [f"INDEX {name} ({columns.format(title_start=title_start)})" for name, columns, _ in INDEXES]
+def make_index_clauses(title_start: str, table: str) -> list[str]:
+    """Return the indexes of a table as parts of CREATE TABLE, for databases without partial indexes."""
+    return [index.declare(title_start) for index in INDEXES if index.table == table]
 
 
-_MOST_FOLDER_CHARS, _FOLDER_START_CHARS = 255, 190
+_MOST_KEY_CHARS, _KEY_START_CHARS = 255, 190
 
 
-def make_folder_key(cwd: str) -> str:
-    """Return the value of `folder` for a working folder: its path, in which the end of a long path is
-    hashed.
-    """
-    text = cwd.encode("utf-8", "backslashreplace").decode().replace("\0", "")
-    if len(text) <= _MOST_FOLDER_CHARS:
+def make_index_key(text: str) -> str:
+    """Return a path or a label as an indexed column has it: the end of a long one is a hash."""
+    text = text.encode("utf-8", "backslashreplace").decode().replace("\0", "")
+    if len(text) <= _MOST_KEY_CHARS:
         return text
-    return f"{text[:_FOLDER_START_CHARS]}#{hashlib.sha256(text.encode()).hexdigest()[:40]}"
+    return f"{text[:_KEY_START_CHARS]}#{hashlib.sha256(text.encode()).hexdigest()[:40]}"
 
 
 def make_folder_start(root: str) -> str:
     """Return the common start of the `folder` values of all folders below `root`."""
-    return make_folder_key(f"{root}/")[:_FOLDER_START_CHARS]
+    return make_index_key(f"{root}/")[:_KEY_START_CHARS]
 
 
 def read_folder_key(settings: str) -> str:
     """Return the value of `folder` for stored settings; empty if they cannot be read."""
     try:
-        return make_folder_key(str(json.loads(settings)["cwd"]))
+        return make_index_key(str(json.loads(settings)["cwd"]))
     except (ValueError, TypeError, KeyError, RecursionError):
         return ""
+
+
+class LabelKeys(NamedTuple):
+    """The values of `app`, `app_user` and `tag` for a session."""
+
+    app: str
+    user: str
+    tags: tuple[str, ...]
+
+
+def make_label_keys(app: str, user: str, tags: Iterable[str]) -> LabelKeys:
+    """Return the values of the indexed columns for the labels of a session."""
+    return LabelKeys(
+        make_index_key(app), make_index_key(user), tuple(dict.fromkeys(map(make_index_key, tags)))
+    )
+
+
+def read_label_keys(settings: str) -> LabelKeys | None:
+    """Return the values for the labels in stored settings; None if they have none or cannot be read."""
+    try:
+        found = json.loads(settings)
+        app, user, tags = found.get("app", ""), found.get("user", ""), found.get("tags", ())
+        keys = make_label_keys(str(app), str(user), map(str, tags))
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return None
+    return keys if any(keys) else None

@@ -1,14 +1,25 @@
 """Parses the URL of a database server, and formats it without the password."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ..errors import StoreError
 
 SCHEMES = {"postgresql": "postgresql", "postgres": "postgresql", "mysql": "mysql", "mariadb": "mysql"}
 """Maps the scheme of a URL to the kind of server."""
+
+REGISTERED: dict[str, Callable[[str], Any]] = {}
+"""Scheme of a store of another kind -> what makes its server of a URL; see `register_store`."""
+
+
+def find_registered(url: str) -> Callable[[str], Any] | None:
+    """Return what makes the server of a URL with a registered scheme."""
+    scheme, found, _ = url.partition("://")
+    return REGISTERED.get(scheme) if found else None
+
 
 _SHAPE = "SCHEME://USER:PASSWORD@HOST:PORT/DATABASE"
 

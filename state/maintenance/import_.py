@@ -383,10 +383,10 @@ def _write(
     end, added = Chain(len(part.rows), head["chain"]).link(name, more)
     batch += added
     parent = head["parent_id"], head["parent_seq"]
-    batch.append(insert_session(name, tenant, settings, parent, head["created_at"]))
+    batch += insert_session(name, tenant, settings, parent, head["created_at"])
     status = "interrupted" if head["status"] == "running" else head["status"]
     title = head["title"].replace("\0", "")
-    batch.append(insert_head(name, title, status, head["last_seq"], end, tenant, settings.cwd))
+    batch.append(insert_head(name, title, status, head["last_seq"], end, tenant, settings))
     batch += (
         insert_imported(name, one.number, one.kind, one.text)
         for one in part.waiting.values()

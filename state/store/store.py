@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..application import ApplicationState
 from ..conversation.transcript import Transcript, TranscriptRange
-from ..databases.database import Database, Durability, insert, open_database
+from ..databases.database import Database, Durability, Statement, insert, open_database
 from ..errors import StoreError, UsageError
 from ..session import SessionSummary, SessionView
 from .delta_persister import DeltaPersister, load_histories
@@ -21,7 +21,8 @@ from .journal import CallJournal, TraceLog, load_output
 from .seals import KeySealer, find_end_at_rest, note_verified, read_verified
 from .sessions.inbox import Inbox
 from .sessions.lease import Heartbeat
-from .sessions.listing import FolderFilter, count_sessions, list_newest, list_summaries, read_lease_s
+from .sessions.listing import SessionFilter, count_sessions, list_newest, list_summaries, read_lease_s
+from .sessions.search import find_text
 from .sessions.session_rows import SessionIndex
 from .writer import SessionWriter
 
@@ -50,13 +51,14 @@ class Store:
         durability: Durability = "full",
         home: Path | None = None,
     ) -> Store:
-        """Open `sqlite:///PATH`, `postgresql://...` or `mysql://...`. A missing SQLite file is created.
+        """Open `sqlite:///PATH`, `postgresql://...`, `mysql://...` or `memory:`; a missing file is created.
 
-        `home` is the folder of the key that seals the records. If it is None, nothing is sealed.
+        `home` is the folder of the key that seals the records; without it, and in memory, nothing is sealed.
         """
         read_lease_s()  # Raises an error for an invalid setting before anything runs.
         database = open_database(url, on_notice, durability)
-        database.sealer = KeySealer(home, database.name) if home is not None else None
+        if home is not None and not database.is_volatile:
+            database.sealer = KeySealer(home, database.name)
         return cls(database, url, tenant)
 
     @property
@@ -135,16 +137,24 @@ class Store:
         at = newest if at is None else at
         if not 0 <= at <= newest:
             raise UsageError(f"Session {session_id} has no step {at}.", f"It has the steps 0 to {newest}.")
-        settings = self.index.settings(session_id).model_copy(update={"imported_seq": None})
+        fresh = {"imported_seq": None, "spawned_by": None}
+        settings = self.index.settings(session_id).model_copy(update=fresh)
         self.index.create(new_id, settings, parent.title, (session_id, at))
 
     def sessions(self, cwd: str | None = None, most: int | None = None) -> list[SessionSummary]:
         """Return the sessions, newest first. With `cwd`, return only those of that working folder."""
         return list_summaries(self.database, self.tenant, cwd, most)
 
-    def newest_sessions(self, folders: FolderFilter | None = None) -> Iterator[SessionSummary]:
-        """Yield the sessions, newest first. They are read only when they are needed."""
-        return list_newest(self.database, self.tenant, folders)
+    def newest_sessions(self, selected: SessionFilter | None = None) -> Iterator[SessionSummary]:
+        """Yield the sessions, newest first; they are read only when they are needed."""
+        return list_newest(self.database, self.tenant, selected)
+
+    def find_text(self, text: str) -> Statement:
+        """Return a condition for `LabelFilter`: sessions with all words of a text in their messages.
+
+        The first search indexes all sessions; later ones only the messages that came since.
+        """
+        return find_text(self.database, self.tenant, text)
 
     def count_sessions(self) -> int:
         return count_sessions(self.database, self.tenant)

@@ -4,19 +4,24 @@ Each figure is the whole command: how many times the processor and the peak memo
 command takes in the small store.
 """
 
+import json
 import os
 import sys
 import time
 import uuid
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 from bench.figures import Rounds, tell
 from support.places import ROOT
 
 from sandbur.state.databases.chain import insert_row
+from sandbur.state.databases.database import update
 from sandbur.state.session import SessionSettings
+from sandbur.state.store.sessions.listing import LabelFilter
 from sandbur.state.store.store import Store
 
 ROUNDS = 7
@@ -25,6 +30,8 @@ PROMPT = "You are an agent. " * 200
 MESSAGES, MESSAGE = 4, '{"role":"user","blocks":[{"kind":"text","text":"%s"}]}' % ("word " * 400)
 FOLDERS = 100
 LIMIT_MS, LIMIT_MB, LIMIT_RATIO = 20, 5, 1.1
+SEARCH_LIMIT_MS, INDEX_LIMIT_MS = 100, 2
+QUERIES = {"a rare word": "needle", "two common words": "w1 w2", "a word that is nowhere": "absent"}
 
 
 class Cost(NamedTuple):
@@ -83,6 +90,34 @@ COMMANDS: dict[str, Callable[[Place], tuple[str, ...]]] = {
     "-p -r PREFIX": lambda place: ("-p", "-r", place.real.id[:13], "hello", "-m", "demo"),
     "-p -r NAME": lambda place: ("-p", "-r", "the one that is wanted", "hello", "-m", "demo"),
 }
+
+
+def measure_search(folder: Path, sessions: int) -> None:
+    """Search the words of sessions with four messages of forty words; each figure is CPU time."""
+    store = Store.open(f"sqlite:///{folder}/search.db", durability="normal")
+    for number in range(sessions):
+        session_id = f"s{number:06}"
+        store.index.create(session_id, SessionSettings.model_validate({"model": "m", "cwd": "/"}))
+        words = (
+            " ".join(f"w{(number * 7 + n * n) % (1 + n * 40)}" for n in range(40)) for _ in range(MESSAGES)
+        )
+        texts = [f"{text} needle" if number % 1000 == 0 else text for text in words]
+        bodies = [json.dumps({"role": "user", "blocks": [{"kind": "text", "text": text}]}) for text in texts]
+        rows = [insert_row("messages", (session_id, 0, n, body, n, "")) for n, body in enumerate(bodies)]
+        grown = update("heads", {"records": MESSAGES}, {"session_id": session_id})
+        store.database.commit([*rows, grown])
+    began = time.process_time()
+    store.find_text("needle")
+    each_ms = (time.process_time() - began) * 1000 / sessions
+    tell("indexing by the first search, a session", each_ms, INDEX_LIMIT_MS, " ms")
+    for what, text in QUERIES.items():
+        times_ms: list[float] = []
+        for _ in range(ROUNDS):
+            began = time.process_time()
+            list(islice(store.newest_sessions(LabelFilter(matching=store.find_text(text))), 50))
+            times_ms.append((time.process_time() - began) * 1000)
+        tell(f"a search for {what}", median(times_ms), SEARCH_LIMIT_MS, " ms")
+    store.close()
 
 
 def measure(folder: Path, sessions: int) -> None:

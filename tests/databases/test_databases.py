@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from support.stores.databases import DATABASES, SERVERS, Place, fresh_place, fresh_url
+from support.stores.databases import EVERY_STORE, SERVERS, Place, fresh_place, fresh_url
 from support.stores.rows import head, keys, put, step
 
 from sandbur.state.databases.database import Database, GuardedUpdate, open_database
@@ -27,7 +27,7 @@ BODIES = {
 }
 
 
-@pytest.fixture(params=DATABASES)
+@pytest.fixture(params=EVERY_STORE)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     with fresh_url(request.param, tmp_path) as fresh:
         yield fresh

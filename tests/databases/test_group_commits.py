@@ -29,7 +29,7 @@ def database(tmp_path: Path) -> Iterator[SqliteDatabase]:
 @contextmanager
 def locked(database: SqliteDatabase) -> Iterator[None]:
     """Hold the lock of the file, as another process may."""
-    with closing(sqlite3.connect(database.path, isolation_level=None)) as other:
+    with closing(sqlite3.connect(Path(database.name), isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
         other.execute("ROLLBACK")
@@ -161,6 +161,6 @@ async def test_a_store_that_was_deleted_fails_everybody_who_waits(database: Sqli
     with locked(database):
         jobs = [asyncio.ensure_future(database.acommit(row(name))) for name in "ab"]
         await asyncio.sleep(0.05)
-        database.path.rename(database.path.with_name("elsewhere.db"))
+        Path(database.name).rename(Path(database.name).with_name("elsewhere.db"))
     ends = await asyncio.gather(*jobs, return_exceptions=True)
     assert all(isinstance(end, StoreError) and "deleted, moved or replaced" in str(end) for end in ends), ends

@@ -13,17 +13,22 @@ from typing import Any
 
 import pytest
 from support.models.scripted import Recorder, ScriptedModel, collect, open_session
-from support.stores.old_stores import DONE, FORK, KILLED, STORES, WAITING, opened
+from support.stores.old_stores import DONE, FORK, KILLED, STORES, WAITING, opened, write_old_store
 
 from sandbur.state.calls import CallDecision
 from sandbur.state.databases.chain import insert_row
-from sandbur.state.databases.schema import CHAINED, SCHEMA_VERSION
+from sandbur.state.databases.schema import CHAINED, INDEXES, SCHEMA_VERSION
 from sandbur.state.databases.sqlite.keyed_tables import name_rows
 from sandbur.state.session import SessionSettings
+from sandbur.state.store.sessions.listing import LabelFilter
 from sandbur.state.store.store import Store
 
 OPEN = "from sandbur.state.store.store import Store; Store.open('sqlite:///{}').close()"
-POINTS = {"migration_rows_copied", "migration_table_converted", "migration_mid", "migration_committed"}
+POINTS = {"migration_labels_filled", "migration_mid", "migration_committed"}
+CONVERSION = {"migration_rows_copied", "migration_table_converted"}
+"""Points of the migration of tables in which each row has the id of its session."""
+BEFORE_KEYS = STORES[5]
+"""The last version with such tables."""
 
 
 def open_in_a_process(path: Path, **env: str) -> int:
@@ -100,14 +105,15 @@ def test_a_crash_in_the_middle_of_a_migration_changes_nothing(old: Path) -> None
 
 
 def test_killed_anywhere_in_a_migration_a_store_is_old_or_new_and_whole(old: Path, tmp_path: Path) -> None:
-    untouched = contents_of(old)
+    untouched, old_version = contents_of(old), int(schema_of(old))
     reached = tmp_path / "reached.txt"
     copy = shutil.copy(old, tmp_path / "whole.db")
     assert open_in_a_process(copy, SANDBUR_CRASH_TRACE=str(reached)) == 0
     points = Counter(name for name in reached.read_text().split() if name.startswith("migration_"))
+    has_keys = old_version >= 7
+    assert {*points} == (POINTS if has_keys else POINTS | CONVERSION)
     # Older stores lack some of the tables, so that nothing of them is copied.
-    assert {*points} == POINTS
-    assert points["migration_table_converted"] == len(CHAINED)
+    assert points["migration_table_converted"] == (0 if has_keys else len(CHAINED))
     for name, count in points.items():
         for number in range(1, count + 1):
             path = tmp_path / f"{name}-{number}.db"
@@ -131,12 +137,63 @@ def test_two_processes_that_open_an_old_store_at_once_both_get_the_new_one(old: 
     assert contents_of(old).items() >= untouched.items()
 
 
+@pytest.mark.parametrize("version", [6, 7])
+def test_sessions_of_an_old_store_are_found_by_their_labels(tmp_path: Path, version: int) -> None:
+    path = write_old_store(STORES[version - 1], tmp_path)
+    if version == 6:
+        labelled = (
+            "json_set(settings, '$.app', 'shop', '$.user', 'ada', '$.tags', json('[\"vip\", \"new\"]'))"
+        )
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute(f"UPDATE sessions SET settings = {labelled} WHERE id = ?", (DONE,))
+    store = opened(path)
+    for wanted in (LabelFilter(app="shop", user="ada"), LabelFilter(tags=("vip",)), LabelFilter(user="ada")):
+        assert [one.id for one in store.newest_sessions(wanted) if one.id != FORK] == [DONE]
+    assert store.database.query(
+        "SELECT tag FROM session_tags WHERE session_id = ? ORDER BY tag", (DONE,)
+    ) == [
+        ("new",),
+        ("vip",),
+    ]
+    assert store.index.children_of(DONE) == []
+    store.close()
+
+
+def test_a_store_with_damaged_settings_is_brought_up_to_date(tmp_path: Path) -> None:
+    path = write_old_store(STORES[-1], tmp_path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute('UPDATE sessions SET settings = \'{"app": "sh\' WHERE id = ?', (DONE,))
+    store = opened(path)
+    assert [one.id for one in store.newest_sessions(LabelFilter(user="bob"))] == [WAITING]
+    assert DONE in {one.id for one in store.sessions()}
+    store.close()
+
+
+def test_a_damaged_page_of_sessions_keeps_no_store_from_its_migration(tmp_path: Path) -> None:
+    path = write_old_store(STORES[-1], tmp_path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA page_size = 1024")
+        connection.execute("VACUUM")
+        page = connection.execute(
+            "SELECT pageno FROM dbstat WHERE name = 'sessions' AND pagetype = 'leaf' LIMIT 1"
+        ).fetchone()[0]
+    content = bytearray(path.read_bytes())
+    content[(page - 1) * 1024] = 0xEE  # no kind of page
+    path.write_bytes(content)
+    store = opened(path)
+    assert schema_of(path) == str(SCHEMA_VERSION)
+    indexes = {row[0] for row in store.database.query("SELECT name FROM sqlite_master WHERE type = 'index'")}
+    assert {index.name for index in INDEXES if index.table != "sessions"} <= indexes
+    assert "sessions_spawned" not in indexes
+    store.close()
+
+
 def test_a_large_store_is_converted_in_little_memory(tmp_path: Path) -> None:
     """Of 60 MB; a process may take 40 MB more than one that opens an empty store."""
     paths = [tmp_path / "empty.db", tmp_path / "large.db"]
     for path in paths:
         with closing(sqlite3.connect(path)) as connection:
-            connection.executescript(STORES[-1].read_text("utf-8"))
+            connection.executescript(BEFORE_KEYS.read_text("utf-8"))
     with closing(sqlite3.connect(paths[1])) as connection:
         rows = ((DONE, f"big{n}", 0, b"x" * 20_000, 100 + n, "") for n in range(3000))
         with connection:
@@ -158,7 +215,7 @@ def test_a_table_with_a_damaged_page_keeps_its_form_and_the_other_sessions_work(
     path = tmp_path / "old.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA page_size = 1024")
-        connection.executescript(STORES[-1].read_text("utf-8"))
+        connection.executescript(BEFORE_KEYS.read_text("utf-8"))
         page = connection.execute(
             "SELECT pageno FROM dbstat WHERE name = 'calls' AND pagetype = 'leaf' ORDER BY path DESC LIMIT 1"
         ).fetchone()[0]
@@ -181,7 +238,7 @@ def test_a_table_with_a_damaged_page_keeps_its_form_and_the_other_sessions_work(
 def test_an_old_store_with_a_damaged_index_loses_no_record(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(STORES[-1].read_text("utf-8"))
+        connection.executescript(BEFORE_KEYS.read_text("utf-8"))
         untouched = contents_of(path)
         size = connection.execute("PRAGMA page_size").fetchone()[0]
         pages = dict(connection.execute("SELECT name, rootpage FROM sqlite_master WHERE type = 'index'"))
@@ -201,7 +258,7 @@ async def test_a_process_of_before_that_still_runs_goes_on_writing(tmp_path: Pat
     """Its statements name the tables of before, with the id in each row."""
     path = tmp_path / "old.db"
     before = sqlite3.connect(path, isolation_level=None)
-    before.executescript(STORES[-1].read_text("utf-8"))
+    before.executescript(BEFORE_KEYS.read_text("utf-8"))
     insert = (
         "INSERT INTO outputs (session_id, call_id, chunk, body, record, digest) VALUES (?, ?, ?, ?, ?, ?)"
     )

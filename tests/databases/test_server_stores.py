@@ -19,6 +19,7 @@ from sandbur.state.databases.schema import INDEXES, SCHEMA_VERSION
 from sandbur.state.errors import StoreError
 from sandbur.state.process.installation import make_install_command
 from sandbur.state.session import SessionSettings
+from sandbur.state.store.sessions.listing import LabelFilter
 from sandbur.state.store.store import Store
 
 
@@ -58,24 +59,51 @@ def test_a_newer_store_is_refused(place: Place) -> None:
     assert "was written by a newer Sandbur" in said(place.url)
 
 
-def without_version_6(place: Place, is_begun: bool) -> None:
-    """Make the tables those of version 5; `is_begun`: the change to version 6 was broken off."""
-    heads = f"{place.schema}.heads"
-    indexes = "".join(f"DROP INDEX {index.name}, " for index in INDEXES) if place.kind == "mysql" else ""
-    undo = f"ALTER TABLE {heads} {indexes}DROP COLUMN tenant, DROP COLUMN folder"
+NEW_COLUMNS = {
+    5: {
+        "heads": ("tenant", "folder", "app", "app_user"),
+        "sessions": ("parent_session", "parent_sequence", "parent_call"),
+    },
+    7: {"heads": ("app", "app_user"), "sessions": ("parent_session", "parent_sequence", "parent_call")},
+}
+"""Version -> the columns that it does not have."""
+
+
+def make_older(place: Place, version: int, is_begun: bool) -> None:
+    """Make the tables those of an older version; `is_begun`: the change of that version was broken off."""
+    statements: list[str] = []
+    for table, columns in NEW_COLUMNS[version].items():
+        indexes = [
+            f"DROP INDEX {index.name}"
+            for index in INDEXES
+            if index.table == table
+            and place.kind == "mysql"
+            and not {*columns}.isdisjoint(index.columns.split(", "))
+        ]
+        drops = ", ".join([*indexes, *(f"DROP COLUMN {column}" for column in columns)])
+        statements.append(f"ALTER TABLE {place.schema}.{table} {drops}")
+    statements += (f"DROP TABLE {place.schema}.{table}" for table in ("session_tags", "session_texts"))
     if is_begun:
-        undo = f"UPDATE {heads} SET folder = '', tenant = ''"
-    version = f"UPDATE {place.schema}.meta SET value = '5' WHERE name = 'schema'"
-    run(place.kind, undo, version, "COMMIT", database=place.database)
+        columns = ", ".join(f"{column} = ''" for column in NEW_COLUMNS[version]["heads"])
+        statements = [
+            f"UPDATE {place.schema}.heads SET {columns}",
+            f"DELETE FROM {place.schema}.session_tags",
+        ]
+    statements.append(f"UPDATE {place.schema}.meta SET value = '{version}' WHERE name = 'schema'")
+    run(place.kind, *statements, "COMMIT", database=place.database)
 
 
 @pytest.mark.parametrize("is_begun", [False, True])
-def test_a_store_of_version_5_is_brought_up_to_date(place: Place, is_begun: bool) -> None:
+@pytest.mark.parametrize("version", [5, 7])
+def test_a_store_of_an_older_version_is_brought_up_to_date(
+    place: Place, version: int, is_begun: bool
+) -> None:
     store = Store.open(place.url, "ada")
     for number in range(3):
-        store.index.create(f"s{number}", SessionSettings(model="m", cwd=f"/srv/{number % 2}"))
+        labels = {"app": "shop", "user": f"user {number}", "tags": ("vip", "new")} if number else {}
+        store.index.create(f"s{number}", SessionSettings(model="m", cwd=f"/srv/{number % 2}", **labels))
     store.close()
-    without_version_6(place, is_begun)
+    make_older(place, version, is_begun)
     both = [threading.Thread(target=lambda: Store.open(place.url).close()) for _ in range(2)]
     for thread in both:
         thread.start()
@@ -84,6 +112,8 @@ def test_a_store_of_version_5_is_brought_up_to_date(place: Place, is_begun: bool
     store = Store.open(place.url, "ada")
     assert {one.id for one in store.sessions(cwd="/srv/0")} == {"s0", "s2"}
     assert store.count_sessions() == 3
+    assert {one.id for one in store.newest_sessions(LabelFilter(app="shop", tags=("new",)))} == {"s1", "s2"}
+    assert [one.id for one in store.newest_sessions(LabelFilter(user="user 2"))] == ["s2"]
     assert store.database.find_problems() == []
     assert store.database.query("SELECT value FROM meta WHERE name = 'schema'") == [(str(SCHEMA_VERSION),)]
     store.close()

@@ -108,7 +108,7 @@ PRINTED = {
     ],
 }
 SERVERS = ("fastapi_app", "approval_by_web")
-ELSEWHERE = ("own_model", "scripted_test", "mcp_clock_server", "tool_server")
+ELSEWHERE = ("own_model", "own_store", "scripted_test", "mcp_clock_server", "tool_server")
 """What other tests run, or other examples."""
 
 
@@ -185,14 +185,15 @@ def test_a_named_model_takes_the_place_of_the_scripted_one(command: Command) -> 
     assert session["model"] == "demo"
 
 
-def test_the_example_of_a_test_passes(command: Command) -> None:
+@pytest.mark.parametrize(("name", "passed"), [("scripted_test.py", 4), ("own_store.py", 8)])
+def test_the_examples_of_tests_pass(command: Command, name: str, passed: int) -> None:
     # Beside no configuration of ours.
-    shutil.copy(EXAMPLES / "scripted_test.py", command.folder)
-    words = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:asyncio", "scripted_test.py"]
+    shutil.copy(EXAMPLES / name, command.folder)
+    words = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:asyncio", name]
     done = subprocess.run(
         words, cwd=command.folder, env=command.env, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert "4 passed" in done.stdout, done.stdout + done.stderr
+    assert f"{passed} passed" in done.stdout, done.stdout + done.stderr
 
 
 def events_of(answer: str) -> list[tuple[str, dict[str, object]]]:

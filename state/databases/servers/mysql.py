@@ -17,7 +17,7 @@ from pymysql.constants import CLIENT, FIELD_TYPE
 from pymysql.converters import conversions
 
 from ...errors import StoreError
-from ..database import Statement
+from ..database import Statement, TextIndex
 from ..schema import TITLE_START_CHARS
 from ..url import ServerUrl
 from . import server_errors
@@ -161,7 +161,13 @@ class MysqlServer:
     title_start = f"title({TITLE_START_CHARS})"
     has_partial_indexes = False
     columns = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = DATABASE()"
-    creation_lock: Sequence[Statement] = ()  # CREATE TABLE IF NOT EXISTS is safe without a lock
+    text_index = TextIndex(
+        condition="session_id IN (SELECT session_id FROM session_texts"
+        " WHERE MATCH(words) AGAINST (? IN BOOLEAN MODE))",
+        term="+{}",
+        clause="FULLTEXT INDEX session_texts_search (words)",
+    )
+    creation_lock: Sequence[Statement] = ()  # CREATE TABLE IF NOT EXISTS is safe by itself
 
     def __init__(self, url: ServerUrl, answer_s: float = ANSWER_S) -> None:
         self.name = url.name

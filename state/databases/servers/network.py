@@ -20,23 +20,14 @@ from ..database import (
     ResultT,
     Sealer,
     Statement,
+    TextIndex,
     find_listener,
     ignore_notice,
     make_loop_listener,
-    require_readable,
-    update,
-)
-from ..schema import (
-    COLUMNS,
-    SCHEMA_VERSION,
-    TABLES,
-    create_if_missing,
-    make_index_clauses,
-    make_index_creations,
-    read_folder_key,
 )
 from .requirements import Connection, Server
 from .server_errors import ServerError
+from .server_tables import find_table_problems, make_tables, prepare_tables
 
 PATIENCE_S = 60.0
 OPENING_PATIENCE_S = 10.0
@@ -232,129 +223,13 @@ class Pool:
             self._start()
 
 
-_UP_TO_DATE = update("meta", {"value": str(SCHEMA_VERSION)}, {"name": "schema"})
-_OTHER = "Name another database with --store, or another schema with the role's search_path."
-
-
-def prepare_tables(server: Server, connection: Connection) -> None:
-    """Create missing tables. Raises `StoreError` for tables of other programs or of newer versions."""
-    present = _load_columns(server, connection)
-    version = _read_version(connection) if present.get("meta") == set(COLUMNS["meta"]) else None
-    if version is None:
-        _require_free(server, present)
-        connection.commit(_make_creation(server), None)
-        version = _read_version(connection)
-    if version is None:
-        raise _make_foreign_error(server, ["meta"])
-    require_readable(server.name, version)
-    if version < SCHEMA_VERSION:
-        _upgrade(server, connection)
-
-
-def _upgrade(server: Server, connection: Connection) -> None:
-    """Migrate the tables. Steps that another process has done already are skipped."""
-    connection.commit(_make_tables(server, TABLES), None)  # versions 3 to 5 only added tables
-    if server.has_partial_indexes:
-        columns = (f"ALTER TABLE heads ADD COLUMN IF NOT EXISTS {column}" for column in _NEW_IN_HEADS)
-        creations = [(text, ()) for text in (*columns, *make_index_creations(server.title_start))]
-        connection.commit([*server.creation_lock, *creations], None)
-    else:
-        _add_to_heads(server, connection)
-    _fill_folders(connection)
-    connection.commit([_UP_TO_DATE], None)
-
-
-_NEW_IN_HEADS = tuple(f"{column} {COLUMNS['heads'][column]}" for column in ("tenant", "folder"))
-_FILLED_AT_ONCE = 500
-
-
-def _add_to_heads(server: Server, connection: Connection) -> None:
-    """Add the columns of version 6 and the indexes in one statement, so that either all or none are added."""
-    added = ", ".join(f"ADD {part}" for part in (*_NEW_IN_HEADS, *make_index_clauses(server.title_start)))
-    try:
-        if "folder" not in _load_columns(server, connection)["heads"]:
-            connection.commit([(f"ALTER TABLE heads {added}", ())], None)
-    except ServerError:
-        if "folder" not in _load_columns(server, connection)["heads"]:  # no other process did it meanwhile
-            raise
-
-
-def _fill_folders(connection: Connection) -> None:
-    """Write the tenant and the folder into the rows of `heads` that lack them."""
-    after = ""
-    while rows := connection.query(
-        "SELECT s.id, s.tenant, s.settings FROM heads h JOIN sessions s ON s.id = h.session_id"
-        f" WHERE h.folder = '' AND h.session_id > ? ORDER BY h.session_id LIMIT {_FILLED_AT_ONCE}",
-        (after,),
-    ):
-        places = [
-            ({"tenant": row[1], "folder": read_folder_key(row[2])}, {"session_id": row[0]}) for row in rows
-        ]
-        connection.commit([update("heads", *place) for place in places], None)
-        after = rows[-1][0]
-
-
-def find_table_problems(server: Server, connection: Connection) -> list[str]:
-    """Return a sentence for each table with missing columns."""
-    present = _load_columns(server, connection)
-    return [
-        f"The table {table} is {'damaged' if table in present else 'missing'}."
-        for table, columns in COLUMNS.items()
-        if not columns.keys() <= present.get(table, set())
-    ]
-
-
-def _load_columns(server: Server, connection: Connection) -> dict[str, set[str]]:
-    """Return the columns of the tables that have the name of a table of Sandbur."""
-    found: dict[str, set[str]] = {}
-    for table, column in connection.query(server.columns, ()):
-        if table in COLUMNS:
-            found.setdefault(table, set()).add(column)
-    return found
-
-
-def _read_version(connection: Connection) -> int | None:
-    rows = connection.query("SELECT value FROM meta WHERE name = 'schema'", ())
-    return int(rows[0][0]) if rows and str(rows[0][0]).isdigit() else None
-
-
-def _require_free(server: Server, present: dict[str, set[str]]) -> None:
-    """Raise `StoreError` for tables of another program. Tables with the columns of Sandbur may be
-    incomplete.
-    """
-    if others := sorted(table for table, columns in present.items() if columns != set(COLUMNS[table])):
-        raise _make_foreign_error(server, others)
-
-
-def _make_foreign_error(server: Server, tables: list[str]) -> StoreError:
-    return StoreError(
-        f"The database {server.name} has tables of another program: {', '.join(tables)}.", _OTHER
-    )
-
-
-def _make_creation(server: Server) -> list[Statement]:
-    version = "INSERT INTO meta (name, value) VALUES ('schema', ?) ON CONFLICT (name) DO NOTHING"
-    indexes = make_index_creations(server.title_start) if server.has_partial_indexes else ()
-    created = [*_make_tables(server, TABLES), *((creation, ()) for creation in indexes)]
-    return [*created, (version, (str(SCHEMA_VERSION),))]
-
-
-def _make_tables(server: Server, tables: Sequence[str]) -> list[Statement]:
-    indexes = (
-        ""
-        if server.has_partial_indexes
-        else "".join(f", {clause}" for clause in make_index_clauses(server.title_start))
-    )
-    types = {"long_text": server.long_text, "blob": server.blob, "indexes": indexes}
-    texts = (f"{create_if_missing(table).format(**types)}{server.table_suffix}" for table in tables)
-    return [*server.creation_lock, *((text, ()) for text in texts)]
-
-
 CONNECTIONS = 8
 
 
 class NetworkDatabase:
     """A `Database` on a server. All threads of this process share its connections."""
+
+    is_volatile = False
 
     def __init__(
         self, server: Server, on_notice: Callable[[str], None] | None = None, connections: int = CONNECTIONS
@@ -376,7 +251,7 @@ class NetworkDatabase:
             undo.pop_all()
 
     def make_creation(self, tables: Sequence[str]) -> list[Statement]:
-        return _make_tables(self._server, tables)
+        return make_tables(self._server, tables)
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         return self._retry(lambda connection: connection.query(sql, parameters))
@@ -398,6 +273,13 @@ class NetworkDatabase:
         call = Work(make_loop_listener(listener) if listener == self._tell else listener, listener)
         future = loop.run_in_executor(self._pool.threads, self._in_thread.run, call, self._calls, work)
         return await wait_uncancelled(future, call.give_up)
+
+    @property
+    def text_index(self) -> TextIndex:
+        return self._server.text_index
+
+    def create_text_index(self) -> None:
+        """Do nothing: it was created with the tables."""
 
     def find_problems(self) -> list[str]:
         return self._retry(lambda connection: find_table_problems(self._server, connection))

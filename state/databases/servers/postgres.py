@@ -18,7 +18,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import IntLoader
 from psycopg.waiting import Ready
 
-from ..database import Statement
+from ..database import Statement, TextIndex
 from ..schema import TITLE_START_CHARS
 from ..url import ServerUrl
 from . import server_errors
@@ -120,6 +120,15 @@ class PostgresServer:
         " JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid"
         " WHERE n.nspname = current_schema() AND a.attnum > 0 AND NOT a.attisdropped"
         " AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"
+    )
+    text_index = TextIndex(
+        condition="session_id IN (SELECT session_id FROM session_texts"
+        " WHERE to_tsvector('simple', words) @@ plainto_tsquery('simple', ?))",
+        term="{}",
+        creations=(
+            "CREATE INDEX IF NOT EXISTS session_texts_search ON session_texts"
+            " USING gin (to_tsvector('simple', words))",
+        ),
     )
     creation_lock: Sequence[Statement] = (("SELECT pg_advisory_xact_lock(7310579302446157)", ()),)
 

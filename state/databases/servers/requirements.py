@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, Protocol
 
 from ...errors import StoreError
-from ..database import Statement
+from ..database import Statement, TextIndex
 from ..file_parts import read_file_parts
 from .server_errors import ServerError
 
@@ -52,7 +52,8 @@ class Server(Protocol):
     table.
     """
     columns: str
-    """A query for (table, column) of every table that could conflict with the tables of Sandbur."""
+    """A query for (table, column) of every table that could conflict with ours."""
+    text_index: TextIndex
     creation_lock: Sequence[Statement]
     """Statements that separate two first starts, in the transaction that creates the tables."""
 

@@ -1,4 +1,4 @@
-"""The tables of records in an SQLite file. Their rows refer to their session by a small integer key.
+"""The tables of an SQLite file: rows of records refer to their session by a small integer key.
 
 Only this module knows the keys: each table is a view with the id of the session, and triggers change the rows
 behind it. So every statement about `steps`, `messages` and the other tables is the same as on a server.
@@ -6,6 +6,7 @@ behind it. So every statement about `steps`, `messages` and the other tables is 
 
 from collections.abc import Iterable
 
+from ..database import TextIndex
 from ..schema import CHAINED, COLUMNS, KEYS, TABLES
 
 KEYS_TABLE = "session_keys"
@@ -15,6 +16,27 @@ CREATE_KEYS = (
 )
 HIDDEN_KEY = "an index is damaged and hides the session"
 _TYPES = {"long_text": "TEXT", "blob": "BLOB", "indexes": ""}
+
+
+_ADD = "INSERT INTO session_search (rowid, words) VALUES (NEW.number, NEW.words)"
+_REMOVE = "INSERT INTO session_search (session_search, rowid, words) VALUES ('delete', OLD.number, OLD.words)"
+
+TEXT_INDEX = TextIndex(
+    condition="session_id IN (SELECT session_id FROM session_texts WHERE number IN"
+    " (SELECT rowid FROM session_search WHERE session_search MATCH ?))",
+    term='"{}"',
+    creations=(
+        # Without positions: no phrases are searched for. The words are stored once, in `session_texts`.
+        "CREATE VIRTUAL TABLE IF NOT EXISTS session_search USING fts5(words, content='session_texts',"
+        " content_rowid='number', detail=none, columnsize=0)",
+        f"CREATE TRIGGER IF NOT EXISTS session_texts_added AFTER INSERT ON session_texts BEGIN {_ADD}; END",
+        "CREATE TRIGGER IF NOT EXISTS session_texts_deleted AFTER DELETE ON session_texts"
+        f" BEGIN {_REMOVE}; END",
+        "CREATE TRIGGER IF NOT EXISTS session_texts_changed AFTER UPDATE ON session_texts"
+        f" BEGIN {_REMOVE}; {_ADD}; END",
+    ),
+)
+"""An FTS5 table over `session_texts`, which triggers keep up to date."""
 
 
 def name_rows(table: str) -> str:
@@ -32,7 +54,12 @@ def create_everything() -> list[str]:
 
 def create_plain(table: str) -> str:
     """Return the statement that creates a table in which every row has the session's id."""
-    return TABLES[list(COLUMNS).index(table)].format(**_TYPES)
+    text = TABLES[list(COLUMNS).index(table)].format(**_TYPES)
+    if table != "session_texts":
+        return text
+    # The full-text index refers to rows by a number that VACUUM does not change.
+    text = text.replace("session_id", "number INTEGER PRIMARY KEY, session_id", 1)
+    return text.replace("PRIMARY KEY (session_id)", "UNIQUE (session_id)", 1)
 
 
 def create_rows(table: str) -> str:

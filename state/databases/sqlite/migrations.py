@@ -1,5 +1,6 @@
 """Updates a SQLite store of an older version, inside the transaction of the caller."""
 
+import json
 import sqlite3
 import time
 from collections.abc import Callable, Collection
@@ -7,7 +8,7 @@ from functools import partial
 
 from ...process.crashpoints import reach
 from ..chain import EVERY_ROW, digest_of, make_first_digest
-from ..schema import CHAINED, SCHEMA_VERSION, make_index_creations, read_folder_key
+from ..schema import CHAINED, COLUMNS, INDEXES, SCHEMA_VERSION, read_folder_key, read_label_keys
 from .keyed_tables import (
     CREATE_KEYS,
     KEYS_TABLE,
@@ -43,10 +44,12 @@ def migrate(
     sentences about the store `name`: the progress, and the tables that were not converted.
     """
     version = int(connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()[0])
-    for number in range(version, SCHEMA_VERSION - 1):
+    for number in range(version, _WITH_KEYS - 1):
         _STEPS[number](connection)
-    if version < SCHEMA_VERSION:
+    if version < _WITH_KEYS:
         _add_session_keys(connection, damaged, name, tell)
+    if version < SCHEMA_VERSION:
+        _add_labels(connection, damaged)
     reach("migration_mid")
     connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(SCHEMA_VERSION),))
 
@@ -99,7 +102,7 @@ def _add_inbox(connection: sqlite3.Connection) -> None:
 
 
 def _index_the_folders(connection: sqlite3.Connection) -> None:
-    """Update from version 5 to 6: columns and indexes to find sessions by tenant and folder."""
+    """5 to 6: columns to find sessions by tenant and folder; 7 to 8 creates the indexes."""
     for column in ("tenant VARCHAR(64)", "folder VARCHAR(255)"):
         connection.execute(f"ALTER TABLE heads ADD COLUMN {column} DEFAULT '' NOT NULL")
     connection.create_function("folder_of", 1, read_folder_key, deterministic=True)
@@ -108,8 +111,6 @@ def _index_the_folders(connection: sqlite3.Connection) -> None:
         " (SELECT tenant, folder_of(settings) FROM sessions WHERE id = heads.session_id)"
         " WHERE session_id IN (SELECT id FROM sessions)"
     )
-    for creation in make_index_creations("title"):
-        connection.execute(creation)
 
 
 def _create(connection: sqlite3.Connection, *names: str) -> None:
@@ -209,4 +210,54 @@ class _Conversion:
             )
 
 
+_LABELS = {"heads": ("app", "app_user"), "sessions": ("parent_session", "parent_sequence", "parent_call")}
+"""Table -> its new columns in version 8."""
+
+
+def _add_labels(connection: sqlite3.Connection, damaged: Collection[str]) -> None:
+    """7 to 8: columns and indexes to find sessions by their labels and by the session that spawned them.
+
+    A table that is damaged is searched without its new indexes.
+    """
+    for table, columns in _LABELS.items():
+        for column in columns:
+            connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {COLUMNS[table][column]}")
+    _create(connection, "session_tags", "session_texts")
+    if not {"sessions", "heads"} & {*damaged}:
+        _run("sessions", partial(_fill_labels, connection))
+    for index in INDEXES:
+        if index.table not in damaged:
+            _run(index.table, partial(connection.execute, index.create("title")))
+
+
+def _fill_labels(connection: sqlite3.Connection) -> None:
+    """Write the labels in the settings of sessions into the columns, page by page."""
+    # As a function of SQL it sees one row at a time: settings can be large.
+    connection.create_function("labels_of", 1, _dump_labels, deterministic=True)
+    after = EVERY_ROW
+    while rows := connection.execute(
+        "SELECT rowid, id, labels_of(settings) FROM sessions NOT INDEXED WHERE rowid > ?"
+        f" ORDER BY rowid LIMIT {_ROWS_AT_ONCE}",
+        (after,),
+    ).fetchall():
+        after = rows[-1][0]
+        for _, session_id, labels in rows:
+            app, user, tags = json.loads(labels) if labels else ("", "", ())
+            if app or user:
+                connection.execute(
+                    "UPDATE heads SET app = ?, app_user = ? WHERE session_id = ?", (app, user, session_id)
+                )
+            connection.executemany(
+                "INSERT OR IGNORE INTO session_tags (session_id, tag) VALUES (?, ?)",
+                [(session_id, tag) for tag in tags],
+            )
+        reach("migration_labels_filled")
+
+
+def _dump_labels(settings: str) -> str | None:
+    labels = read_label_keys(settings)
+    return None if labels is None else json.dumps(labels)
+
+
+_WITH_KEYS = 7
 _STEPS = {1: _chain_the_rows, 2: _add_traces, 3: _add_seals, 4: _add_inbox, 5: _index_the_folders}

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 import sqlite3
-import stat
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -13,9 +10,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
-from ...errors import GuardFailed, StoreError, UntrustedFolder
+from ...errors import GuardFailed, StoreError
 from ...process.crashpoints import reach
 from ..database import (
     Durability,
@@ -30,11 +26,12 @@ from ..database import (
     require_readable,
 )
 from ..file_parts import read_file_parts
-from ..high_water import HighWater
 from ..schema import SCHEMA_VERSION, create_if_missing, make_index_creations
-from .keyed_tables import HIDDEN_KEY, create_everything
-from .lock_holder import LockWait, find_lock_holder, is_lock
+from .keyed_tables import HIDDEN_KEY, TEXT_INDEX, create_everything
+from .lock_holder import LockWait, is_lock
 from .migrations import DamagedTable, migrate
+from .store_file import StoreFile, StorePlace
+from .store_memory import MEMORY, find_memory
 from .unindexed import (
     CANNOT_REBUILD,
     NOTICE,
@@ -49,7 +46,6 @@ from .unindexed import (
 if TYPE_CHECKING:
     from ..group_commit import GroupWriter, Job
 
-_FEW_BLOCKS = 64
 _PAGE_BYTES = 1024
 """The page size of a new store. A commit writes whole pages, but changes only some hundred bytes in each."""
 _LOG_PAGES = 2 * 1024 * 1024 // _PAGE_BYTES
@@ -70,16 +66,14 @@ class SqliteDatabase:
     """A connection in WAL mode. With durability `full`, a finished commit survives a power loss."""
 
     def __init__(
-        self, path: Path, on_notice: Callable[[str], None] | None = None, durability: Durability = "full"
+        self,
+        path: Path | StorePlace,
+        on_notice: Callable[[str], None] | None = None,
+        durability: Durability = "full",
     ) -> None:
-        self.path = path
         self._durability = durability
-        self.name = str(path)
         self.on_notice = on_notice or ignore_notice
         self.sealer: Sealer | None = None
-        self._high_water = HighWater(path)
-        self._lock = threading.Lock()
-        """Threads share the connection, and each waits for this lock."""
         self._reader: sqlite3.Connection | None = None
         """A connection that reads while the other one writes. It is opened at the first commit from an event
         loop.
@@ -89,16 +83,22 @@ class SqliteDatabase:
         """Whether an index is damaged, so that the reader scans the tables."""
         self._writer: GroupWriter | None = None
         self._making_writer = threading.Lock()
-        _prepare_file(path)
+        self._file = StoreFile(path) if isinstance(path, Path) else path
+        self.name = self._file.name
+        self.is_volatile = self._file.is_volatile
+        self._lock = self._file.lock
+        """Threads share the connection: each waits for this lock."""
         with self._translate_errors():
-            self._connection = _connect(path)
-        self._file = _read_identity(path)
+            self._connection = self._file.connect()
         with ExitStack() as undo:
-            undo.callback(self._connection.close)
-            self._prepare()
+            undo.callback(self._file.close, self._connection)
+            with self._lock:
+                self._prepare()
             undo.pop_all()
-        self.body = "" if self._file is None else str(self._file[1])
-        self._make_private()
+        self.body = self._file.body
+        self._file.make_private()
+
+    text_index = TEXT_INDEX
 
     def make_creation(self, tables: Sequence[str]) -> list[Statement]:
         types = {"long_text": "TEXT", "blob": "BLOB", "indexes": ""}
@@ -126,6 +126,11 @@ class SqliteDatabase:
     async def offload(self, work: Callable[[], ResultT]) -> ResultT:
         # A query of a local file takes less time than the start of a thread.
         return work()
+
+    def create_text_index(self) -> None:
+        there = "SELECT 1 FROM sqlite_master WHERE name = 'session_texts_changed'"
+        if not self.query(there):
+            self.commit([(text, ()) for text in TEXT_INDEX.creations])
 
     def find_problems(self) -> list[str]:
         return self._wait_for_lock(lambda: check_integrity(self._connection))
@@ -178,15 +183,15 @@ class SqliteDatabase:
         if self._writer is not None:
             self._writer.close()
         with self._translate_errors():
-            self._connection.close()
+            self._file.close(self._connection)
             if self._reader is not None:
                 self._reader.close()
 
     def write_mark(self, session_id: str, records: int) -> None:
-        self._high_water.write_number(session_id, records)
+        self._file.write_mark(session_id, records)
 
     def read_mark(self, session_id: str) -> int:
-        return self._high_water.read_number(session_id)
+        return self._file.read_mark(session_id)
 
     def _query_or_scan(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Run a query, without indexes if one of them is damaged."""
@@ -214,16 +219,10 @@ class SqliteDatabase:
         # If it cannot be opened, one connection reads and writes.
         with self._reading, suppress(sqlite3.Error):
             if self._reader is None:
-                reader = _connect(self.path)
-                try:
-                    self._require_same_file()
-                except StoreError:
-                    reader.close()
-                    raise
-                self._reader = reader
+                self._reader = self._file.connect_reader()
 
     def _commit(self, statements: Sequence[Statement], guard: GuardedUpdate | None) -> None:
-        self._require_same_file()
+        self._file.require_same()
         with self._lock, self._transaction():
             self._apply(statements, guard)
 
@@ -254,7 +253,7 @@ class SqliteDatabase:
                 self._commit_alone(job)
             return
         failed: dict[Job, Exception] = {}
-        self._require_same_file()
+        self._file.require_same()
         with self._lock, self._transaction():
             for job in jobs:
                 if error := self._run_in_savepoint(job):
@@ -304,14 +303,9 @@ class SqliteDatabase:
             yield
         except sqlite3.Error as error:
             reason = str(error)
-            if "disk I/O error" in reason and self._is_disk_full():
+            if "disk I/O error" in reason and self._file.is_disk_full():
                 reason = "database or disk is full"
             raise StoreError(f"The store {self.name} failed: {reason}.", self._advise(reason)) from error
-
-    def _is_disk_full(self) -> bool:
-        with suppress(OSError):
-            return os.statvfs(self.path.parent).f_bavail < _FEW_BLOCKS
-        return False
 
     def _wait_for_lock(self, work: Callable[[], ResultT]) -> ResultT:
         waiting = LockWait(self._tell)
@@ -331,14 +325,14 @@ class SqliteDatabase:
             job.tell(notice)
 
     def _lock_notice(self) -> str:
-        holder = find_lock_holder(self.path)
+        holder = self._file.find_lock_holder()
         who = holder or "Another process"
         advice = f" {holder.advice}" if holder is not None and holder.is_stopped else ""
         return f"{who} has the store {self.name} locked; waiting for it.{advice}"
 
     def _advise(self, reason: str) -> str:
         if "locked" in reason:
-            holder = find_lock_holder(self.path)
+            holder = self._file.find_lock_holder()
             if holder is None:
                 return "Another process holds it; try again when it has finished."
             return f"{holder} holds it. {holder.advice}"
@@ -349,16 +343,6 @@ class SqliteDatabase:
         """Raise `StoreError` if a damaged index may hide the row that was not found."""
         if self._is_unindexed:
             raise StoreError(f"An index of the store {self.name} is damaged.", f"Rebuild it: {REBUILD}")
-
-    def _require_same_file(self) -> None:
-        """Raise `StoreError` if the file was deleted, moved or replaced, because it could not be opened
-        again.
-        """
-        if _read_identity(self.path) != self._file:
-            raise StoreError(
-                f"The store {self.name} was deleted, moved or replaced while Sandbur ran.",
-                "Nothing more was done. Put it back, then resume.",
-            )
 
     def _prepare(self) -> None:
         """Set the database up. A file of another program is refused before anything in it changes."""
@@ -384,11 +368,8 @@ class SqliteDatabase:
             raise StoreError(
                 f"{self.name} is a database of another program.", "Name another file with --store."
             )
-        if not names and self._high_water.has_any():
-            raise StoreError(
-                f"The store {self.name} is empty, although it contained sessions: its content is lost.",
-                f"Restore it from a backup, or remove {self._high_water.folder} to start a new store.",
-            )
+        if not names:
+            self._file.require_unused()
 
     def _bring_up_to_date(self) -> None:
         asked = partial(self.query, "SELECT value FROM meta WHERE name = 'schema'")
@@ -416,15 +397,6 @@ class SqliteDatabase:
             except DamagedTable as error:
                 damaged.add(error.table)
 
-    def _make_private(self) -> None:
-        """Remove the rights of other users from the files, if they are writable."""
-        for suffix in ("", "-wal", "-shm"):
-            path = self.path.with_name(self.path.name + suffix)
-            with suppress(FileNotFoundError, PermissionError):
-                mode = stat.S_IMODE(path.stat().st_mode)
-                if mode & 0o077 and mode & stat.S_IWUSR:
-                    path.chmod(mode & 0o700)
-
     def _is_ours(self) -> bool:
         return bool(self.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'"))
 
@@ -438,62 +410,10 @@ class SqliteDatabase:
                 self._connection.execute(*version)
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    # `LockWait` waits for locks, because it can notify a person and need not block an event loop. The mode
-    # `rw` cannot create files: otherwise a link that appears meanwhile could create a file elsewhere.
-    url = f"file:{quote(os.fsencode(path))}?mode=rw"
-    return sqlite3.connect(url, timeout=0, isolation_level=None, check_same_thread=False, uri=True)
+SQLITE = "sqlite:///"
 
 
-def _read_identity(path: Path) -> tuple[int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
-
-
-def _prepare_file(path: Path) -> None:
-    """Create the folder (0700) and the file (0600). SQLite gives its side files the mode of the file.
-
-    An existing file is not opened here, because closing it would drop the locks of this process.
-    """
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        require_own_file(path.parent.resolve())
-        if path.is_symlink():
-            _require_followable(path)
-        with suppress(FileExistsError):
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    except OSError as error:
-        raise StoreError(
-            f"The store {path} cannot be opened: {error.strerror}.",
-            "Make it writable, or name another file with --store or SANDBUR_STORE.",
-        ) from error
-    require_own_file(path)
-
-
-def _require_followable(link: Path) -> None:
-    if not link.exists():
-        raise StoreError(
-            f"The store {link} is a link to a file that does not exist: {os.readlink(link)}.",  # noqa: PTH115
-            "Nothing was created there. Remove the link, or name another file with --store.",
-        )
-    require_own_file(link.resolve().parent)
-
-
-def require_own_file(path: Path) -> None:
-    """Raise `UntrustedFolder` unless the user or root owns the path, and `OSError` if it does not exist."""
-    owner = path.stat().st_uid
-    if owner not in (os.geteuid(), 0):
-        raise UntrustedFolder(
-            f"{path} belongs to {_describe_owner(owner)}, who could read and change the data in it.",
-            "Use a folder of your own: SANDBUR_HOME names the data folder, --store another store.",
-        )
-
-
-def _describe_owner(uid: int) -> str:
-    try:
-        return f"the user {pwd.getpwuid(uid).pw_name}"
-    except KeyError:
-        return f"user {uid}"
+def open_sqlite(url: str, on_notice: Callable[[str], None] | None, durability: Durability) -> SqliteDatabase:
+    """Open `sqlite:///PATH`, `memory:` or `memory:NAME`."""
+    place = find_memory(url) if url.startswith(MEMORY) else Path(url.removeprefix(SQLITE))
+    return SqliteDatabase(place, on_notice, durability)

@@ -139,7 +139,7 @@ class Claim:
     title: str = ""
     """The title of a new session."""
     place: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The tenant and the folder, as columns of the head."""
+    """Tenant, folder and labels, as columns of the head."""
 
     @property
     def epoch(self) -> int:

@@ -8,17 +8,30 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from itertools import islice
-from typing import Any, cast
+from typing import Any, ClassVar, Protocol, cast
 
 from ...databases.database import Database, Statement
-from ...databases.schema import make_folder_key, make_folder_start
+from ...databases.schema import make_folder_start, make_index_key, make_label_keys
 from ...errors import ConfigError, StoreError
 from ...process.identity import is_process_gone
 
 _SELECT = (
     "SELECT s.id, h.title, s.settings, h.status, s.created_at, h.updated_at, h.last_seq, s.parent_id,"
-    " s.parent_seq, h.owner, h.lease_until, h.wake_at FROM sessions s JOIN heads h ON h.session_id = s.id"
+    " s.parent_seq, h.owner, h.lease_until, h.wake_at, s.parent_session, s.parent_sequence, s.parent_call"
+    " FROM sessions s JOIN heads h ON h.session_id = s.id"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class SpawningCall:
+    """The call that spawned a session as a child, which is no fork: it shares no step with its parent."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    session_id: str
+    sequence: int
+    """The newest step of the parent at that time."""
+    call_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +47,7 @@ class SessionSummary:
     steps: int
     """The number of graph steps."""
     parent_id: str | None
+    """The session that a fork continues, and its last step that counts for the fork."""
     parent_seq: int | None
     wake_at: str = ""
     """The time when the run continues by itself: UTC, ISO 8601; empty if only a person can continue it."""
@@ -43,6 +57,18 @@ class SessionSummary:
     """The application that a program set for the session. The user and the tags follow."""
     user: str = ""
     tags: tuple[str, ...] = ()
+    spawned_by: SpawningCall | None = None
+
+
+class SessionFilter(Protocol):
+    """Selects sessions from a list."""
+
+    @property
+    def condition(self) -> Statement:
+        """Return an SQL condition on `heads` that selects these sessions, and perhaps others."""
+        ...
+
+    def matches(self, summary: SessionSummary) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +79,17 @@ class FolderFilter:
     root: str = ""
     """The folder in or below which sessions are also selected; empty to select only sessions of `cwd`."""
 
-    def matches(self, cwd: str) -> bool:
-        return cwd == self.cwd or (bool(self.root) and f"{cwd}/".startswith(f"{self.root}/"))
+    def matches(self, summary: SessionSummary) -> bool:
+        below = f"{self.root}/"
+        return summary.cwd == self.cwd or (bool(self.root) and f"{summary.cwd}/".startswith(below))
 
     @property
     def condition(self) -> Statement:
-        """Return an SQL condition that selects these sessions, and a few others; see `matches`."""
-        # The empty text is for sessions of an older version that ran while this version updated the store.
+        # "" is for sessions of an older version that was running when this one changed the store.
         keys = (
-            (make_folder_key(self.cwd), make_folder_key(self.root), "")
+            (make_index_key(self.cwd), make_index_key(self.root), "")
             if self.root
-            else (make_folder_key(self.cwd), "")
+            else (make_index_key(self.cwd), "")
         )
         named = f"folder IN ({', '.join('?' * len(keys))})"
         if not self.root:
@@ -72,14 +98,81 @@ class FolderFilter:
         return f"({named} OR substr(folder, 1, ?) = ?)", (*keys, len(start), start)
 
 
+@dataclass(frozen=True, slots=True)
+class LabelFilter:
+    """Selects sessions by the labels that a program gave them, by status and time; None means any."""
+
+    app: str | None = None
+    user: str | None = None
+    tags: tuple[str, ...] = ()
+    """The sessions have all of them."""
+    status: str | None = None
+    """As in `SessionSummary`."""
+    since: str = ""
+    """The earliest time of the last change, as the store writes times; empty: any."""
+    until: str = ""
+    """The first time that is too late; empty: any."""
+    after: tuple[str, str] | None = None
+    """Time and id of a session: only the sessions that follow it, newest first."""
+    matching: Statement | None = None
+    """A further condition on `heads`; see `find_text`."""
+
+    def matches(self, summary: SessionSummary) -> bool:
+        wanted = ((self.app, summary.app), (self.user, summary.user), (self.status, summary.status))
+        is_wanted = all(want is None or want == has for want, has in wanted)
+        return is_wanted and set(self.tags) <= set(summary.tags)
+
+    @property
+    def condition(self) -> Statement:
+        keys = make_label_keys(self.app or "", self.user or "", self.tags)
+        parts: list[Statement] = []
+        # With `<> ''` the database knows that an index with this condition has all rows.
+        for column, wanted, key in (("app", self.app, keys.app), ("app_user", self.user, keys.user)):
+            if wanted is not None:
+                parts.append((f"{column} = ? AND {column} <> ''" if key else f"{column} = ?", (key,)))
+        tagged = "session_id IN (SELECT session_id FROM session_tags WHERE tag = ?)"
+        parts += ((tagged, (tag,)) for tag in keys.tags)
+        if self.status is not None:
+            # A run whose process died is stored as running.
+            parts.append(("status = ?", ("running" if self.status == "interrupted" else self.status,)))
+        if self.since:
+            parts.append(("updated_at >= ?", (self.since,)))
+        if self.until:
+            parts.append(("updated_at < ?", (self.until,)))
+        if self.after is not None:
+            parts.append((_FOLLOWS, (self.after[0], *self.after)))
+        if self.matching is not None:
+            parts.append((self.matching[0], tuple(self.matching[1])))
+        values = tuple(value for _, values in parts for value in values)
+        return " AND ".join(["1 = 1", *(text for text, _ in parts)]), values
+
+
+_FOLLOWS = "updated_at <= ? AND (updated_at, session_id) < (?, ?)"
+"""Not every database can use an index for a comparison of two columns."""
+
+
 def list_newest(
-    database: Database, tenant: str = "", folders: FolderFilter | None = None
+    database: Database, tenant: str = "", selected: SessionFilter | None = None
 ) -> Iterator[SessionSummary]:
-    """Yield the sessions of a tenant, newest first. Rows are read only when they are needed."""
-    pages = (_list_with_status(database, tenant, folders, status) for status in (_RUNNING, _AT_REST))
-    for summary in heapq.merge(*pages, key=lambda summary: summary.updated_at, reverse=True):
-        if folders is None or folders.matches(summary.cwd):
+    """Yield the sessions of a tenant, newest first; rows are read only when they are needed."""
+    pages = (_list_with_status(database, tenant, selected, status) for status in (_RUNNING, _AT_REST))
+    for summary in heapq.merge(*pages, key=lambda one: (one.updated_at, one.id), reverse=True):
+        if selected is None or selected.matches(summary):
             yield summary
+
+
+def list_children(
+    database: Database, tenant: str, session_id: str, most: int, after: tuple[str, str] | None
+) -> list[SessionSummary]:
+    """Return the sessions that calls of a session spawned, oldest first; `after` is a time and an id."""
+    place, values = "", ()
+    if after is not None:
+        place, values = " AND s.created_at >= ? AND (s.created_at, s.id) > (?, ?)", (after[0], *after)
+    rows = database.query(
+        f"{_SELECT} WHERE s.parent_session = ? AND s.tenant = ?{place} ORDER BY s.created_at, s.id LIMIT ?",
+        (session_id, tenant, *values, most),
+    )
+    return [_make_summary(row) for row in rows]
 
 
 def list_summaries(
@@ -104,16 +197,15 @@ _FIRST_PAGE, _NEXT_PAGES = 20, 100
 
 
 def _list_with_status(
-    database: Database, tenant: str, folders: FolderFilter | None, status: str
+    database: Database, tenant: str, selected: SessionFilter | None, status: str
 ) -> Iterator[SessionSummary]:
     """Yield the sessions with one of the two conditions of status, newest first, page by page."""
-    where, values = ("1 = 1", ()) if folders is None else folders.condition
+    where, values = ("1 = 1", ()) if selected is None else selected.condition
     chosen = f"SELECT session_id FROM heads WHERE tenant = ? AND {status} AND {where}"
     last: Sequence[Any] = ()
     most = _FIRST_PAGE
     while True:
-        # Not every database can use an index to compare two columns.
-        place = " AND updated_at <= ? AND (updated_at, session_id) < (?, ?)" if last else ""
+        place = f" AND {_FOLLOWS}" if last else ""
         rows = database.query(
             f"{_SELECT} WHERE h.session_id IN (SELECT session_id FROM"
             f" ({chosen}{place} ORDER BY updated_at DESC, session_id DESC LIMIT {most}) page)"
@@ -156,6 +248,9 @@ def _make_summary(row: tuple[Any, ...]) -> SessionSummary:
         app=str(settings.get("app", "")),
         user=str(settings.get("user", "")),
         tags=tuple(map(str, settings.get("tags", ()))),
+        spawned_by=None
+        if row[12] is None
+        else SpawningCall(session_id=row[12], sequence=int(row[13]), call_id=row[14]),
     )
 
 

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from ...conversation.messages import encodable
 from ...databases.chain import Chain, insert_row, make_first_digest
-from ...databases.database import Database, GuardedUpdate, Statement, find_listener, update
-from ...databases.schema import SESSION_TABLES, TITLE_START_CHARS, make_folder_key
+from ...databases.database import Database, GuardedUpdate, Statement, find_listener, insert_tags, update
+from ...databases.schema import SESSION_TABLES, TITLE_START_CHARS, make_index_key, make_label_keys
 from ...errors import GuardFailed, SessionNotFound, StoreError, UsageError
 from ...process.clock import format_time, now
 from ...process.identity import is_process_gone, is_process_here
@@ -25,6 +25,7 @@ from .listing import (
     SessionSummary,
     is_foreign_at,
     is_fresh,
+    list_children,
     load_lineage,
     load_summary,
     read_beat_s,
@@ -79,8 +80,8 @@ class SessionIndex:
             )
         end = Chain(0, make_first_digest(session_id))
         last_seq = -1 if parent is None else parent[1]
-        head = insert_head(session_id, title, "new", last_seq, end, self._tenant, settings.cwd)
-        self._database.commit([insert_session(session_id, self._tenant, settings, parent), head])
+        head = insert_head(session_id, title, "new", last_seq, end, self._tenant, settings)
+        self._database.commit([*insert_session(session_id, self._tenant, settings, parent), head])
 
     def rename(self, session_id: str, title: str) -> str:
         """Change the title of a session, which may be running. Return the stored title."""
@@ -124,9 +125,9 @@ class SessionIndex:
         `SessionHeld` if another process runs the session, `SessionMoved` if another process continued it.
         """
         title = title.replace("\0", "")
-        place = {"tenant": self._tenant, "folder": make_folder_key(settings.cwd)}
+        place = _make_place(self._tenant, settings)
         if not known[0] and not await self._database.offload(lambda: self.exists(session_id)):
-            made = [insert_session(session_id, self._tenant, settings)]
+            made = insert_session(session_id, self._tenant, settings)
             return Claim(session_id, runner, None, made, title, place)
         head = await self._database.offload(lambda: self.head(session_id))
         if head.owner != runner and await self._is_held(session_id, head):
@@ -136,6 +137,8 @@ class SessionIndex:
         changes: list[Statement] = [
             update("sessions", {"settings": _dump_settings(settings)}, {"id": session_id}),
             update("heads", {"title": title}, {"session_id": session_id, "title": ""}),
+            # A process of an older version may have begun the session after the change of the tables.
+            *insert_tags(session_id, make_label_keys("", "", settings.tags).tags),
         ]
         return Claim(session_id, runner, head.epoch, changes, place=place)
 
@@ -205,6 +208,15 @@ class SessionIndex:
         )
         return tuple(Fork(found, int(seq)) for found, seq in rows)
 
+    def children_of(
+        self, session_id: str, limit: int = 50, cursor: tuple[str, str] | None = None
+    ) -> list[SessionSummary]:
+        """Return the sessions that calls of this session spawned, oldest first; forks are not among them.
+
+        `cursor` is `created_at` and `id` of the last session of the page before.
+        """
+        return list_children(self._database, self._tenant, session_id, limit, cursor)
+
     def summary(self, session_id: str) -> SessionSummary:
         found = load_summary(self._database, self._tenant, session_id)
         if found is None:
@@ -267,6 +279,12 @@ class SessionIndex:
                 "Restore the store from a backup.",
             )
         printable = re.sub(r"[^\x20-\x7e]", "?", text)[:60]
+        if self._database.is_volatile:
+            return SessionNotFound(
+                f"There is no session {printable!r}: the store {self._database.name} is in the memory of one"
+                " process and ends with it.",
+                "To resume sessions later, keep them in a file: --store sqlite:///PATH",
+            )
         return SessionNotFound(f"There is no session {printable!r}.", "See them with: sandbur sessions list")
 
     def delete(self, session_id: str) -> None:
@@ -311,17 +329,33 @@ def insert_session(
     settings: SessionSettings,
     parent: tuple[str | None, int | None] | None = None,
     created_at: str = "",
-) -> Statement:
+) -> list[Statement]:
+    """Return the statements that insert a session and its tags; `parent` is what a fork continues."""
     values = (session_id, tenant, *(parent or (None, None)), created_at or now(), _dump_settings(settings))
-    return insert_row("sessions", values)
+    spawner, tags = settings.spawned_by, make_label_keys("", "", settings.tags).tags
+    spawned = (spawner.session_id, spawner.sequence, spawner.call_id) if spawner else (None, None, None)
+    return [insert_row("sessions", (*values, *spawned)), *insert_tags(session_id, tags)]
 
 
 def insert_head(
-    session_id: str, title: str, status: str, last_seq: int, end: Chain, tenant: str, cwd: str
+    session_id: str,
+    title: str,
+    status: str,
+    last_seq: int,
+    end: Chain,
+    tenant: str,
+    settings: SessionSettings,
 ) -> Statement:
-    """Return the statement that inserts the head of a session that no process runs."""
-    values = (session_id, title, status, now(), "", last_seq, *end, "", 0, "", tenant, make_folder_key(cwd))
-    return insert_row("heads", values)
+    """Return the statement that inserts the head of a session that nobody runs."""
+    place = _make_place(tenant, settings).values()
+    return insert_row("heads", (session_id, title, status, now(), "", last_seq, *end, "", 0, "", *place))
+
+
+def _make_place(tenant: str, settings: SessionSettings) -> dict[str, str]:
+    """Return the columns of a head by which sessions are found, in the order of the table."""
+    labels = make_label_keys(settings.app, settings.user, ())
+    folder = make_index_key(settings.cwd)
+    return {"tenant": tenant, "folder": folder, "app": labels.app, "app_user": labels.user}
 
 
 def _dump_settings(settings: SessionSettings) -> str:

@@ -73,7 +73,8 @@ def _only_on(kind: str) -> pytest.MarkDecorator:
 ON_POSTGRESQL, ON_MYSQL = _only_on("postgresql"), _only_on("mysql")
 SERVERS = (pytest.param("postgresql", marks=ON_POSTGRESQL), pytest.param("mysql", marks=ON_MYSQL))
 DATABASES = ("sqlite", *SERVERS)
-"""The kinds of databases that tests can use here."""
+"""For `pytest.mark.parametrize` and fixtures: the databases that several processes can open."""
+EVERY_STORE = (*DATABASES, "memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +134,16 @@ def fresh_url(kind: str, folder: Path) -> Iterator[str]:
     """Yield the URL of a store that does not exist yet; remove the store at the end."""
     if kind == "sqlite":
         yield f"sqlite:///{folder}/data/sandbur.db"
+    elif kind == "memory":
+        yield make_memory_url()
     else:
         with fresh_place(kind) as place:
             yield place.url
+
+
+def make_memory_url() -> str:
+    """Return the URL of an empty store in the memory of this process."""
+    return f"memory:{uuid.uuid4().hex[:12]}"
 
 
 @contextmanager

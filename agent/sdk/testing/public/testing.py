@@ -7,12 +7,14 @@ sources, `sandbur.py` adds this folder to its path. Imports are relative to the 
 from .actions.tools.functions.injection import overrides
 from .agent.sdk.testing.recorded_runs import assert_replays, recorded_replies
 from .agent.sdk.testing.scripted_model import Say, ScriptedModel, ScriptEnded, ToolCall
+from .agent.sdk.testing.store_acceptance import StoreAcceptance
 from .agent.sdk.testing.temporary_store import TemporaryStore, temporary_store
 
 __all__ = [
     "Say",
     "ScriptEnded",
     "ScriptedModel",
+    "StoreAcceptance",
     "TemporaryStore",
     "ToolCall",
     "assert_replays",

@@ -1,0 +1,60 @@
+"""An SQLite store in memory: nothing of it is on disk, and it ends with the process."""
+
+import sqlite3
+import threading
+from functools import cache
+
+from .lock_holder import LockHolder
+
+MEMORY = "memory:"
+
+
+class StoreMemory:
+    """One database in memory, with one connection that all of its users in the process share."""
+
+    is_volatile = True
+    body = ""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+
+    def connect(self) -> sqlite3.Connection:
+        with self.lock:
+            if self._connection is None:
+                self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            return self._connection
+
+    def connect_reader(self) -> sqlite3.Connection | None:
+        """Return None: a second connection would wait for each table that the first one changes."""
+
+    def close(self, connection: sqlite3.Connection) -> None:
+        """Keep the connection: the sessions are there as long as the process."""
+
+    def require_unused(self) -> None:
+        """Do nothing: nobody can have lost what ends with its process."""
+
+    def require_same(self) -> None:
+        """Do nothing: no other process can replace it."""
+
+    def make_private(self) -> None:
+        """Do nothing: no other user can read it."""
+
+    def is_disk_full(self) -> bool:
+        return False
+
+    def find_lock_holder(self) -> LockHolder | None:
+        """Return None: no other process can lock it."""
+
+    def write_mark(self, session_id: str, records: int) -> None:
+        """Do nothing: no tail gets lost."""
+
+    def read_mark(self, session_id: str) -> int:
+        return -1
+
+
+@cache
+def find_memory(url: str) -> StoreMemory:
+    """Return the database of this process with this URL: `memory:`, or `memory:NAME` for another one."""
+    return StoreMemory(url)

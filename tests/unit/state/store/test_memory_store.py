@@ -1,0 +1,51 @@
+"""A store in memory works as one in a file, leaves nothing on disk, and ends with its process."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from support.commands.command import Command
+from support.stores.databases import make_memory_url
+
+from sandbur import Agent, SessionNotFound, tool
+from sandbur.testing import ScriptedModel, ToolCall
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> Mapping[str, str]:
+    return {"HOME": str(tmp_path), "SANDBUR_HOME": str(tmp_path / "data"), "PATH": os.environ["PATH"]}
+
+
+async def test_agents_of_a_process_share_the_store(env: Mapping[str, str], tmp_path: Path) -> None:
+    done: list[str] = []
+
+    @tool(subject="order")
+    def ship(order: str) -> str:
+        """Ship an order."""
+        done.append(order)
+        return "shipped"
+
+    url = make_memory_url()
+    first = Agent(ScriptedModel([ToolCall("ship", order="7")]), tools=[ship], store=url, env=env)
+    asked = await first.run("Ship it.")
+    second = Agent(ScriptedModel(["Shipped."]), tools=[ship], store=url, env=env)
+    approved = await second.approve(asked.session_id, asked.pending[0].call_id)
+    assert (asked.status, approved.output, done) == ("needs_approval", "Shipped.", ["7"])
+    await second.observe(asked.session_id, "It has arrived.")
+    other = Agent(ScriptedModel(["Hi."]), store=make_memory_url(), env=env)
+    assert [info.id async for info in other.sessions()] == []
+    await second.delete(asked.session_id)
+    with pytest.raises(SessionNotFound, match="is in the memory of one process and ends with it"):
+        await second.approve(asked.session_id, "c1")
+    written = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "store.key"]
+    assert written == []
+
+
+def test_a_command_works_and_another_process_is_told_that_the_session_is_gone(command: Command) -> None:
+    first = command.run("-p", "hello", "-m", "demo", "--store", "memory:", "--output-format", "json")
+    assert first.code == 0, first.err
+    again = command.run("-p", "-r", "11111111-2222", "more", "-m", "demo", "--store", "memory:")
+    assert again.code != 0
+    assert "the store memory: is in the memory of one process and ends with it" in again.err
+    assert list(Path(command.env["SANDBUR_HOME"]).glob("*.db")) == []
