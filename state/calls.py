@@ -23,9 +23,9 @@ Effect = Literal["read", "idempotent", "verifiable", "effect"]
 `verifiable`: its effect can be checked; `effect`: unknown."""
 
 Decision = Literal["undecided", "approved", "denied", "invalid"]
-Origin = Literal["model", "person", "command", "tool"]
-"""Who requests a call: a model, a person, a command file that a person called, or a running call of a
-tool."""
+Origin = Literal["model", "person", "command", "tool", "flow"]
+"""Who requests a call: a model, a person, a command file that a person called, a running call of a tool, or a
+flow that a message started."""
 DecidedBy = Literal["policy", "rule", "person", "runtime", "hook"]
 
 

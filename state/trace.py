@@ -49,6 +49,8 @@ class Conditions(Record):
     """Tool name -> how many of its results stayed in requests, if not all."""
     tools: dict[str, str] = Field(default_factory=dict[str, str])
     """Tool name -> digest of its description for the model."""
+    flow_tools: tuple[str, ...] = Field((), exclude_if=not_)
+    """The tools that only flows call; no model gets them."""
     versions: dict[str, str] = Field(default_factory=dict[str, str], exclude_if=lambda tools: not tools)
     """Tool name -> the version that its author gives it, if any."""
 
@@ -142,4 +144,17 @@ class RunEnded(Record):
     error: Failure | None = None
 
 
-TraceRecord = Annotated[RunBegan | ModelCalled | RunEnded | SessionImported, Field(discriminator="kind")]
+class FlowStarted(Record):
+    """A flow or a skill trigger that matched a message; it belongs to the next step."""
+
+    kind: Literal["flow_started"] = "flow_started"
+    name: str
+    does: str
+    """What the match does: the `kind` of its `FlowMatch`."""
+    why: str
+    """The trigger that matched, as a clause for people."""
+
+
+TraceRecord = Annotated[
+    RunBegan | ModelCalled | RunEnded | SessionImported | FlowStarted, Field(discriminator="kind")
+]

@@ -32,6 +32,7 @@ from ..masking.references import References
 from ..tools.functions.run_scope import RunScope
 from ..workspace.safe_open import PathScope
 from .events import Event, Notice
+from .message_router import MessageRouter
 from .model import Model, TokenCounter, ToolSpec
 from .run_inputs import RunInputs
 from .tool import Tool, Toolbox, Verdict, WrapToolCall
@@ -366,6 +367,8 @@ class Ports:
     """None: the run takes no steering messages."""
     inputs: RunInputs = field(default_factory=RunInputs)
     """What the program passed to the current run."""
+    router: MessageRouter | None = None
+    """Decides about messages before the model; None: nothing does."""
 
     def emit(self, event: Event) -> None:
         """Pass an event to the listener at once, before the step ends."""

@@ -270,6 +270,8 @@ class ToolTraits:
     """JSON object of the arguments that its author fixed and that a model does not see; empty: none."""
     is_done_tool: bool = False
     """Its result is the answer of the run and ends it."""
+    is_of_flow: bool = False
+    """Only a flow calls it: no request lists it, and a call by a model is refused."""
 
 
 @runtime_checkable

@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -152,6 +152,8 @@ class Marked:
 
     fields: Mapping[str, str]
     body: str
+    lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """The items of the fields that are lists."""
 
     def line(self, name: str, most: int) -> str:
         """Return a field as one line of so many characters."""
@@ -168,6 +170,7 @@ def split_front_matter(text: str) -> Marked:
     if end is None:
         return Marked({}, text.strip())
     fields: dict[str, str] = {}
+    lists: dict[str, tuple[str, ...]] = {}
     place = 1
     while place < end:
         found = _KEY.fullmatch(lines[place].rstrip())
@@ -178,22 +181,33 @@ def split_front_matter(text: str) -> Marked:
         while place < end and (not lines[place].strip() or lines[place][:1] in " \t-"):
             more.append(lines[place].strip())
             place += 1
-        fields.setdefault(found[1].lower(), _value((found[2] or "").strip(), more))
-    return Marked(fields, "\n".join(lines[end + 1 :]).strip())
+        name, first = found[1].lower(), (found[2] or "").strip()
+        fields.setdefault(name, _value(first, more))
+        if (items := _items(first, more)) is not None:
+            lists.setdefault(name, items)
+    return Marked(fields, "\n".join(lines[end + 1 :]).strip(), lists)
 
 
 def _value(first: str, more: list[str]) -> str:
     """Return the value of a field; a list is returned as its items joined by commas."""
     if _BLOCK.fullmatch(first):
         return "\n".join(more).strip()
+    if (items := _items(first, more)) is not None:
+        return ", ".join(items)
+    return unquote(" ".join([first, *filter(None, more)]).strip())
+
+
+def _items(first: str, more: list[str]) -> tuple[str, ...] | None:
+    """Return the items of a list; None for a value that is no list."""
     if first.startswith("[") and first.endswith("]"):
-        return ", ".join(_unquote(part.strip()) for part in first[1:-1].split(","))
+        return tuple(unquote(part.strip()) for part in first[1:-1].split(","))
     if not first and more and all(line.startswith("- ") for line in more if line):
-        return ", ".join(_unquote(line[2:].strip()) for line in more if line)
-    return _unquote(" ".join([first, *filter(None, more)]).strip())
+        return tuple(unquote(line[2:].strip()) for line in more if line)
+    return None
 
 
-def _unquote(text: str) -> str:
+def unquote(text: str) -> str:
+    """Return a value without its quotes, or without the comment behind it."""
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
         return text[1:-1].replace('\\"', '"') if text[0] == '"' else text[1:-1].replace("''", "'")
     return text.partition(" #")[0].rstrip()

@@ -115,7 +115,7 @@ class Assembly:
         masker = self.masker_of(settings, keys := key_names(self._settings.providers))
         events, inputs = EventPort(), RunInputs(deps, definition.dependency_overrides)
         observers, places = Observers(events.notify), places_of(self._settings.home, session_id)
-        context = SessionContext(session_id, settings, masker, places.scratch, keys, needs_model)
+        context = SessionContext(session_id, settings, masker, places.scratch, keys, needs_model, definition)
         parts = self.extensions.open_session(context, definition)
         onion = self._onion_of(settings, definition, parts, session_id, inputs) if needs_model else None
         sources = (*self._discover_tools(settings, definition), *parts.sources)
@@ -138,7 +138,7 @@ class Assembly:
             toolbox, gate, DiskWitness(), await self._store.open_journal(session_id), trace, masker,
             call_places(settings, places),
             call_settings(settings, sandbox, keys, onion and onion.around_tools(), definition.user_input),
-            turn_rules(settings, output), events, hooks, inbox, inputs,
+            turn_rules(settings, output), events, hooks, inbox, inputs, parts.router,
         )  # fmt: skip
         session = Session(
             position, ports, inbox, SessionRules(settings, gate_of, gate.change),

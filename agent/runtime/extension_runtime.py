@@ -13,6 +13,7 @@ from ..config.settings import Overrides, Settings
 
 if TYPE_CHECKING:
     from ...actions.ports.advice import Advice
+    from ...actions.ports.message_router import MessageRouter
     from ..extensions.middleware.middleware import Middleware
     from ..session.observers import Observer
     from ..session.session import Session
@@ -49,6 +50,8 @@ class SessionContext:
     """Environment variables that hold keys of models; no program of an extension gets them."""
     has_model: bool
     """Whether it runs; without a model a person only decides about its calls."""
+    definition: Definition
+    """The agent of the session."""
     tools: dict[str, Tool] = field(default_factory=dict[str, Tool])
     """All its tools; empty until the session is open."""
 
@@ -71,6 +74,8 @@ class SessionAdditions:
     """Observers of the session's events, in the order of the extensions."""
     middleware: tuple[Middleware, ...] = ()
     """It goes around model calls and tool calls."""
+    router: MessageRouter | None = None
+    """Decides about messages before the model. The routers of extensions are asked in their order."""
     hooks: Advice | None = None
     """The hooks for prompts, calls and answers. The first extension that has hooks provides them."""
     on_open: Callable[[Session], None] | None = None

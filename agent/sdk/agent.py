@@ -19,6 +19,7 @@ from typing_extensions import TypeForm, Unpack
 
 from ...actions.ports import Formatter, Model, TokenCounter, Tool, UserInput
 from ...actions.ports.events import Event
+from ...actions.turn.flows.flow import Flow
 from ...state.application import ExecutionMode
 from ...state.calls import Settlement
 from ...state.conversation.messages import Message, UserContent
@@ -73,11 +74,10 @@ class Agent(HasHooks, Generic[OutputT]):
         effort: How much the model reasons: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
         token_counter: Counts the tokens of a request; None: the model if it can count, else an estimate.
         formatter: Decides how messages are sent to a model that is named; None: the built-in formats.
-        middleware: Middleware around its model calls and tool calls, and observers of its runs.
+        middleware, flows: Layers around its calls and observers of its runs; answers without a model call.
         user_input: Asks a person the questions of its tools and servers; None: nobody is there to answer.
         mcp_servers: MCP servers: the path of a `.mcp.json`, or the value of `mcpServers` in such a file.
-        on_elicitation: Answers questions of MCP servers: an async function of an `Elicitation` that returns
-            the fields of the answer, or None, which declines.
+        on_elicitation: Answers MCP servers: an async function of an `Elicitation`; None declines.
         groups: Groups of its tools (`@tool(needs=...)`) that are active at first; a dict describes them.
         available_groups: Groups that the model may activate and take back; also a dict.
         max_listed_tools: With more tools than this, the model finds tools by a search. None: 40.
@@ -119,6 +119,7 @@ class Agent(HasHooks, Generic[OutputT]):
         token_counter: TokenCounter | None = None,
         formatter: Formatter | None = None,
         middleware: Sequence[Middleware] = (),
+        flows: Sequence[Flow] = (),
         user_input: UserInput | None = None,
         mcp_servers: str | Path | Mapping[str, Any] | None = None,
         on_elicitation: OnElicitation | None = None,

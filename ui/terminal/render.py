@@ -13,6 +13,7 @@ from rich.text import Text
 from ...actions.ports.events import (
     ApprovalNeeded,
     Event,
+    FlowMatched,
     MessageAdded,
     Notice,
     PlanChanged,
@@ -38,6 +39,7 @@ from .lines import (
     Line,
     end_lines,
     finish_line,
+    flow_line,
     is_difference,
     is_folded,
     plan_lines,
@@ -109,6 +111,7 @@ class Renderer:
             TextDelta: self._text_delta,
             ThinkingDelta: self._thinking,
             MessageAdded: self._message,
+            FlowMatched: self._flow_matched,
             ToolRequested: self._show_request,
             ToolStarted: self._show_start,
             ToolOutput: self._output,
@@ -310,6 +313,10 @@ class Renderer:
     def _tools_changed(self, event: ToolsChanged) -> None:
         self._close_text()
         self.lines([("quiet", plain(tools_line(event)))], prose=True)
+
+    def _flow_matched(self, event: FlowMatched) -> None:
+        self._close_text()
+        self.lines([("quiet", plain(flow_line(event)))], prose=True)
 
     def _show_request(self, event: ToolRequested) -> None:
         self._titles[event.call_id] = title(event.tool, event.arguments)

@@ -20,6 +20,7 @@ from ....state.conversation.messages import (
     ToolResult,
     ToolUse,
     encodable,
+    flow_call_message,
     runtime_message,
     tool_message,
     user_command_message,
@@ -141,9 +142,9 @@ def with_results(
 
 
 def _ran(call: PendingCall, result: ToolResult) -> Message:
-    """Return the history's record of a person's command, which no model reply contains."""
+    """Return the history's record of a call of a person or a flow, which no model reply contains."""
     use = ToolUse(call_id=call.call_id, tool=call.tool, arguments=call.arguments, masked=call.masked)
-    return user_command_message(use, result)
+    return flow_call_message(use, result) if call.origin == "flow" else user_command_message(use, result)
 
 
 def result(

@@ -11,7 +11,8 @@ from ....actions.ports import ToolSource
 from ....state.session import SessionSettings
 from ...config.paths import text_folders
 from ...runtime.agent_definition import Definition
-from ...runtime.extension_runtime import ExtensionRuntime, PromptSection
+from ...runtime.extension_runtime import ExtensionRuntime, PromptSection, SessionAdditions, SessionContext
+from .skill_router import SkillRouter
 
 if TYPE_CHECKING:
     from .read_skill import SkillTools
@@ -37,6 +38,12 @@ class SkillsRuntime(ExtensionRuntime):
         if not session.skills:
             return ()
         return (_load_tools()(Path(session.cwd), self.process.env, session.skills),)
+
+    def open_session(self, context: SessionContext) -> SessionAdditions:
+        if not context.settings.skills or not context.has_model:
+            return SessionAdditions()
+        cwd = Path(context.settings.cwd)
+        return SessionAdditions(router=SkillRouter(cwd, self.process.env, context.settings.skills))
 
 
 def _load_tools() -> type[SkillTools]:

@@ -19,10 +19,11 @@ SETTINGS = {
     "mcp": ("mcp_servers = {}", "`mcp_servers`"),
     "telemetry": ("otel = true", "`otel`"),
     "hooks": ("hooks = {}", "`hooks`"),
+    "flows": ("flows = {}", "`flows`"),
     "python_code": ("execute_python = true", "`execute_python`"),
 }
 """Extension -> a line of a `config.toml` that sets one of its settings, and how an error names the key."""
-COMMANDS = {"mcp": "mcp", "acp": "acp", "replay": "replay", "tracking": "ui"}
+COMMANDS = {"flows": "flows", "mcp": "mcp", "acp": "acp", "replay": "replay", "tracking": "ui"}
 """Extension -> one of its commands."""
 
 

@@ -19,13 +19,19 @@ class Phrase:
     """The words before, between and after the gaps, in lower case."""
     gaps: tuple[str, ...]
     """The names of the gaps; empty for `*`."""
+    text: str = ""
+    """As it was written."""
+
+    @property
+    def names(self) -> set[str]:
+        return set(filter(None, self.gaps))
 
     def match(self, message: str) -> Mapping[str, str] | None:
         """Return the values of the named gaps; None if the message has another form.
 
         Upper case, blanks and the sign at the end make no difference. A gap with a name is never empty.
         """
-        text = _plain(message)
+        text = shorten_spaces(message)
         folded = text.lower()
         if len(text) > _MOST_CHARS or len(folded) != len(text):
             return None
@@ -54,7 +60,7 @@ def parse_phrase(text: str) -> Phrase:
     """Return the phrase of a text; raises `ValueError` for one that any message would match."""
     literals: list[str] = []
     gaps: list[str] = []
-    plain = _plain(text)
+    plain = shorten_spaces(text)
     at = 0
     for found in _PIECE.finditer(plain):
         literals.append(plain[at : found.start()].lower())
@@ -68,19 +74,9 @@ def parse_phrase(text: str) -> Phrase:
     names = [name for name in gaps if name]
     if len(set(names)) < len(names):
         raise ValueError("has two gaps of one name")
-    return Phrase(tuple(literals), tuple(gaps))
+    return Phrase(tuple(literals), tuple(gaps), text)
 
 
-def _plain(text: str) -> str:
+def shorten_spaces(text: str) -> str:
     """Return a text with single blanks, without the sign at its end."""
     return " ".join(text.split()).rstrip(".!? 。！？")
-
-
-def fill_gaps(text: str, values: Mapping[str, str]) -> str:
-    """Return a text with the values in place of their names; other braces stay."""
-    return _PIECE.sub(lambda found: values.get(found[1] or "", found[0]), text)
-
-
-def find_gaps(text: str) -> set[str]:
-    """Return the names of the gaps in a text."""
-    return {found[1] for found in _PIECE.finditer(text) if found[1]}
