@@ -19,6 +19,7 @@ _MOST_BYTES = 1 << 20
 _MOST_FILES = 500
 _DEEPEST = 6
 _KEY = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t]+(.*)|[ \t]*)")
+_ESCAPED = re.compile(r'\\(["\\])')
 _BLOCK = re.compile(r"[|>][-+]?")
 
 
@@ -209,5 +210,5 @@ def _items(first: str, more: list[str]) -> tuple[str, ...] | None:
 def unquote(text: str) -> str:
     """Return a value without its quotes, or without the comment behind it."""
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
-        return text[1:-1].replace('\\"', '"') if text[0] == '"' else text[1:-1].replace("''", "'")
+        return _ESCAPED.sub(r"\1", text[1:-1]) if text[0] == '"' else text[1:-1].replace("''", "'")
     return text.partition(" #")[0].rstrip()

@@ -152,6 +152,7 @@ class Agent(HasHooks, Generic[OutputT]):
         model: str | Model | None = None,
         tools: Iterable[Tool | Callable[..., Any]] = (),
         middleware: Sequence[Middleware] = (),
+        flows: Sequence[Flow] = (),
         limits: Limits | None = None,
         store: str | None = None,
         cwd: str | Path | None = None,
@@ -159,13 +160,12 @@ class Agent(HasHooks, Generic[OutputT]):
     ) -> Agent[Any]:
         """Return the agent that a JSON, YAML or TOML file describes.
 
-        `tools` and `middleware` are added to those of the file; the other arguments replace what it says.
-        With an `output_schema` in the file, results are JSON values of it, otherwise texts. A session goes
-        on with the file that it began with, even if the file has changed. Raises `ConfigError` with file,
-        line and key.
+        `tools`, `middleware` and `flows` are added to its own; the other arguments replace what it says.
+        With an `output_schema`, results are JSON values of it. A session goes on with the file that it began
+        with, even if that has changed. Raises `ConfigError` with file, line and key.
         """
         given = {"model": model, "limits": limits, "store": store, "cwd": cwd, "env": env}
-        given |= {"tools": (own := as_tools(tools)), "middleware": tuple(middleware)}
+        given |= {"tools": (own := as_tools(tools)), "middleware": tuple(middleware), "flows": tuple(flows)}
         module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
         names = frozenset(tool.spec.name for tool in own)
         parts = parse_agent_text(read_agent_text(Path(path)), env, names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from ....state.application import FlowMatch
@@ -94,7 +94,7 @@ def _find_part(name: str, values: Mapping[str, str]) -> str | None:
     return values.get(name.removeprefix("match."))
 
 
-def _fill(template: str, value: Any) -> str:
+def _fill(template: str, value: Callable[[str], str | None]) -> str:
     """Return the template with each placeholder replaced once: what a value contains is no placeholder."""
 
     def replace(found: re.Match[str]) -> str:

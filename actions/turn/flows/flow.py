@@ -86,9 +86,14 @@ class Flow:
             raise UsageError(f"The flow {self.name}: {problem}")
 
     def _read_triggers(self) -> Triggers:
-        texts = (_as_tuple(one) for one in (self.exact, self.prefix, self.phrase, self.regex))
         try:
-            return make_triggers(*texts, self.match)
+            return make_triggers(
+                _as_tuple(self.exact),
+                _as_tuple(self.prefix),
+                _as_tuple(self.phrase),
+                _as_tuple(self.regex),
+                self.match,
+            )
         except ValueError as problem:
             raise UsageError(f"The flow {self.name}: {problem}.") from None
 
@@ -118,8 +123,11 @@ class Flow:
     def kind(self) -> FlowKind:
         if self.tool or self.http or self.run or self.graph:
             return "tool"
-        kinds: tuple[FlowKind, ...] = ("reply", "command", "instructions", "plan")
-        return next((kind for kind in kinds if getattr(self, kind)), "reply")
+        if self.command:
+            return "command"
+        if self.instructions:
+            return "instructions"
+        return "plan" if self.plan else "reply"
 
     @property
     def target(self) -> str:
@@ -187,7 +195,7 @@ def flow(name: str = "", **options: Any) -> Callable[[Callable[..., Any]], Flow]
     The options are those of `Flow`, except the targets; without a name the flow is called like the function.
     Raises `UsageError`.
     """
-    if not isinstance(name, str):
+    if callable(name):
         raise UsageError("@flow takes options.", 'Write @flow(prefix="order") above the function.')
 
     def decorate(function: Callable[..., Any]) -> Flow:

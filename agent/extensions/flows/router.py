@@ -25,7 +25,7 @@ class FlowRouter:
     def __init__(self, flows: Sequence[Flow], tools: Mapping[str, Tool] | None = None) -> None:
         """`tools` are those that the flows bring, by name."""
         self.flows = tuple(sorted(flows, key=lambda one: -one.priority))
-        self._tools = {} if tools is None else tools
+        self._tools: Mapping[str, Tool] = {} if tools is None else tools
 
     async def route(self, text: str) -> RoutedMessage | None:
         typed = parse_command(text) if text.lstrip().startswith("/") else None

@@ -99,7 +99,7 @@ def _read_triggers(read: Marked) -> Triggers:
         kind, colon, text = item.partition(":")
         if not colon or kind.strip() not in found:
             raise ValueError(
-                f"the trigger {item[:60]!r} does not begin with {', '.join(_TRIGGERS)} and a colon"
+                f"the trigger {item[:60]!r} begins with none of {', '.join(_TRIGGERS)} and a colon"
             )
         found[kind.strip()].append(unquote(text.strip()))
     return make_triggers(found["exact"], found["prefix"], found["phrase"], found["regex"])
