@@ -4,9 +4,9 @@ Opening hours, orders and leave are answered by flows, with calls that are judge
 Everything else goes to the model. Its words are scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL
 asks a real one.
 
-The file examples/agents/desk.yaml has the flows that need no code; two more are written here. A complaint
-chooses a skill by its trigger: the model gets the skill's text with the message. The skill is copied from
-examples/agents/complaints; yours stand below .agents/skills of your home folder or of a project.
+The file desk.yaml of examples/support_router_files has the flows that need no code; two more are written
+here. A complaint chooses a skill by its trigger: the model gets the skill's text with the message. Your
+skills stand below .agents/skills of your home folder or of a project.
 """
 
 import asyncio
@@ -61,15 +61,15 @@ MESSAGES = [
     "My anvil came damaged!",
 ]
 ANSWERS = ["I am sorry. Which order is it?"]
-AGENTS = Path(__file__).with_name("agents")
+FILES = Path(__file__).with_name("support_router_files")
 
 
 async def main() -> None:
     home = Path.cwd()
     place = home / ".agents" / "skills" / "complaints"
-    shutil.copytree(AGENTS / "complaints", place, dirs_exist_ok=True)
+    shutil.copytree(FILES / "complaints", place, dirs_exist_ok=True)
     agent = Agent.from_file(
-        AGENTS / "desk.yaml",
+        FILES / "desk.yaml",
         model=os.environ.get("SANDBUR_MODEL") or ScriptedModel(ANSWERS),
         tools=[find_order],
         flows=[LEAVE, thanks],

@@ -244,7 +244,7 @@ class Assembly:
     def _finder(self, cwd: Path) -> ToolSource | None:
         if not may_find_tools(cwd):
             return None
-        from ..extensions.tool_discovery import FoundTools
+        from ..extensions.active_tools.tool_discovery import FoundTools
 
         return FoundTools(cwd, self._env)
 

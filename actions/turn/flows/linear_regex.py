@@ -11,7 +11,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .regex_parser import Assertion, BadRegex, Char, CharTest, Either, Group, Node, Parser, Repeat, Sequence
+from .regex_parser import (
+    Assertion,
+    BadRegex,
+    Char,
+    CharTest,
+    Either,
+    GroupNode,
+    Node,
+    RegexParser,
+    Repeat,
+    Series,
+)
 
 MOST_CHARS = 2000
 """A longer text has no match."""
@@ -60,7 +71,7 @@ class LinearRegex:
     def __init__(self, pattern: str) -> None:
         if len(pattern) > _MOST_PATTERN_CHARS:
             raise BadRegex(f"it has more than {_MOST_PATTERN_CHARS} characters")
-        parser = Parser(pattern)
+        parser = RegexParser(pattern)
         tree = parser.parse()
         self.pattern = pattern
         self._names = parser.names
@@ -149,13 +160,13 @@ class LinearRegex:
                 return self._add(Operation("char", test, nexts=(then,)))
             case Assertion(kind=place):
                 return self._add(Operation("assert", place=place, nexts=(then,)))
-            case Sequence(parts=parts):
+            case Series(parts=parts):
                 for part in reversed(parts):
                     then = self._compile(part, then)
                 return then
             case Either(ways=ways):
                 return self._add(Operation("split", nexts=tuple(self._compile(one, then) for one in ways)))
-            case Group(part=part, number=number):
+            case GroupNode(part=part, number=number):
                 end = self._add(Operation("save", number=2 * number + 1, nexts=(then,)))
                 return self._add(Operation("save", number=2 * number, nexts=(self._compile(part, end),)))
             case Repeat():
@@ -212,10 +223,10 @@ def _list_literals(node: Node) -> Iterator[str]:
     match node:
         case Char(literal=literal) if len(literal) == 1:
             yield literal
-        case Sequence(parts=parts):
+        case Series(parts=parts):
             for part in parts:
                 yield from _list_literals(part)
-        case Group(part=part):
+        case GroupNode(part=part):
             yield from _list_literals(part)
         case Assertion():
             pass

@@ -40,7 +40,7 @@ class Assertion:
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
+class Series:
     parts: tuple[Node, ...]
 
 
@@ -58,16 +58,16 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class GroupNode:
     part: Node
     number: int
 
 
-Node = Char | Assertion | Sequence | Either | Repeat | Group
+Node = Char | Assertion | Series | Either | Repeat | GroupNode
 
 
 @dataclass(slots=True)
-class Parser:
+class RegexParser:
     """A recursive descent parser; `parse` returns the tree."""
 
     text: str
@@ -100,7 +100,7 @@ class Parser:
         parts: list[Node] = []
         while self.at < len(self.text) and self.text[self.at] not in "|)":
             parts.append(self._repeated(self._atom()))
-        return Sequence(tuple(parts))
+        return Series(tuple(parts))
 
     def _repeated(self, part: Node) -> Node:
         found = self._count()
@@ -175,7 +175,7 @@ class Parser:
         part = self._either()
         if not self._take(")"):
             raise BadRegex("a group is not closed")
-        return Group(part, number) if number else part
+        return GroupNode(part, number) if number else part
 
     def _escape(self) -> Node:
         if self.at == len(self.text):

@@ -50,7 +50,7 @@ def parse_agent_file(
     prefixes = tuple(f"{SERVER_PREFIX}{name}__" for name in file.mcp_servers)
     require_known_tools(file, document, known, prefixes)
     _check_rules(file, document, known)
-    flows = prepare_flows(file.flows, document)
+    flows = prepare_flows(file.flows, document, known, prefixes)
     has_plans = any(flow.plan is not None for flow in file.flows)
     if has_plans and file.planning == "off":
         document.refuse(("planning",), "is off, and a flow has a plan", "Leave `planning` out.")

@@ -84,7 +84,7 @@ class HttpToolEntry(_Table):
     """Whether its host may be on a private network."""
 
 
-class Flow(_Table):
+class FlowEntry(_Table):
     """What happens without a question to the model when a message has the form of a trigger."""
 
     name: _Name
@@ -184,7 +184,7 @@ class AgentFile(_Table):
     """What the agent does when; the system prompt lists them."""
     tools: Annotated[list[ToolEntry], Field(max_length=500)] = Field(default_factory=list[ToolEntry])
     """HTTP requests, and the names of tools that ship."""
-    flows: Annotated[list[Flow], Field(max_length=200)] = Field(default_factory=list[Flow])
+    flows: Annotated[list[FlowEntry], Field(max_length=200)] = Field(default_factory=list[FlowEntry])
     """What happens without a question to the model."""
     skills: list[_Line] = Field(default_factory=list)
     """Names of skills of the working folder, its parents and the home folder."""

@@ -7,7 +7,7 @@ EXTENSION = Extension(
     name="flows",
     about="messages of a registered form are answered without a question to the model",
     page="flows.md",
-    folders=("agent/extensions/flows", "ui/commands/flows", "ui/chat/slash/flows.py"),
+    folders=("agent/extensions/flows", "ui/commands/flows"),
     settings=(
         Setting(
             "flows",
@@ -35,10 +35,10 @@ EXTENSION = Extension(
             name="flow",
             usage="[NAME [TEXT]]",
             summary="list the flows, or start one",
-            home=".ui.chat.slash.flows:start_flow",
+            home=".ui.commands.flows.slash:start_flow",
             group="Context",
             after="uncompact",
-            complete=".ui.chat.slash.flows:list_flow_choices",
+            complete=".ui.commands.flows.slash:list_flow_choices",
             waits=True,
         ),
     ),

@@ -29,7 +29,7 @@ from .command import FlowsCommand
 _SKILLS = ".agent.extensions.skills"
 
 
-class Found(NamedTuple):
+class FolderFlows(NamedTuple):
     """The flows of a folder or an agent, and the skills with triggers."""
 
     flows: tuple[ConfiguredFlow, ...]
@@ -95,7 +95,7 @@ async def test_flows(command: FlowsCommand) -> int:
         flows = [one.flow for one in found.flows]
         routed = await FlowRouter(flows, found.tools).route(command.text)
     if routed is None and found.skills and len(command.text) <= MOST_CHARS:
-        router: MessageRouter = load(f"{_SKILLS}.skill_router:SkillRouter")(
+        router: MessageRouter = load(f"{_SKILLS}.skills_runtime:SkillRouter")(
             found.settings.cwd, os.environ, tuple(found.skills)
         )
         routed = await router.route(command.text)
@@ -131,7 +131,7 @@ def _lines(routed: RoutedMessage | None) -> Iterator[str]:
         yield one_line(f"{name:<9} {text}")
 
 
-async def _find(command: FlowsCommand) -> Found:
+async def _find(command: FlowsCommand) -> FolderFlows:
     """Return the flows of the agent that is named, else those of this folder; raises `SandburError`."""
     overrides = read_overrides(command)
     settings = load_settings(overrides, os.environ)
@@ -139,12 +139,12 @@ async def _find(command: FlowsCommand) -> Found:
         say(plain(notice))
     skills = await asyncio.to_thread(_find_skills, settings)
     if settings.agent is None:
-        return Found(tuple(settings.of("flows").values()), skills, settings)
+        return FolderFlows(tuple(settings.of("flows").values()), skills, settings)
     definition = load_named_agent(settings, overrides, os.environ)
     require_different_names(definition.flows)
     own = {name: skill for name, skill in skills.items() if name in definition.skills}
     flows = tuple(ConfiguredFlow(flow, definition.source) for flow in definition.flows)
-    return Found(flows, own, settings)
+    return FolderFlows(flows, own, settings)
 
 
 def _find_skills(settings: Settings) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from ....actions.turn.flows.flow import Flow
 from ....agent.extensions.flows.router import FlowRouter
+from ...chat.slash.command import DONE, SlashContext, SlashOffer, SlashResult, tell
 from ...terminal.text.sanitize import one_line
-from .command import DONE, SlashContext, SlashOffer, SlashResult, tell
 
 
 async def start_flow(context: SlashContext, words: str) -> SlashResult:
