@@ -13,7 +13,7 @@ import asyncio
 import os
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from burr.core import ApplicationBuilder, State, action
 
@@ -41,7 +41,7 @@ def decide(state: State[Any]) -> State[Any]:
 
 def ask_for_leave(days: str) -> Any:
     """Decide about leave in two steps: a state machine of its own."""
-    builder = ApplicationBuilder().with_actions(read_days.bind(days=days), decide)
+    builder = cast("Any", ApplicationBuilder()).with_actions(read_days.bind(days=days), decide)
     return builder.with_transitions(("read_days", "decide")).with_entrypoint("read_days").build()
 
 

@@ -68,8 +68,9 @@ def bind_callers(toolbox: Toolbox) -> Toolbox:
     """Return the tools, those that call others bound to them, in the same order."""
     if not any(implements(tool, CallsTools) for tool in toolbox.values()):
         return toolbox
+    callable_tools = {name: tool for name, tool in toolbox.items() if not tool.traits.is_of_flow}
     return {
-        name: tool.with_tools(toolbox) if implements(tool, CallsTools) else tool
+        name: tool.with_tools(callable_tools) if implements(tool, CallsTools) else tool
         for name, tool in toolbox.items()
     }
 

@@ -11,7 +11,7 @@ import pytest
 from burr.core import ApplicationBuilder, State, action
 from pydantic import BaseModel
 
-from sandbur import Agent, Flow, Limits, events, flow, tool
+from sandbur import Agent, Flow, events, flow, tool
 from sandbur.agent.history.replay.replay import replay
 from sandbur.state.errors import ConfigError
 from sandbur.state.store.store import Store
@@ -129,6 +129,16 @@ async def test_no_model_sees_or_calls_the_tool_of_a_flow(env: dict[str, str]) ->
     assert "flow_secret" not in [spec.name for spec in model.requests[0].tools]
 
 
+async def test_many_flows_do_not_make_the_tools_of_the_model_fewer(env: dict[str, str]) -> None:
+    requests = [Flow(f"f{n}", exact=f"f{n}", http={"url": "http://127.0.0.1:9/"}) for n in range(60)]
+    model = ScriptedModel(["fine"])
+    async with make_agent(env, *requests, model=model) as agent:
+        await agent.run("hello")
+    names = [spec.name for spec in model.requests[0].tools]
+    assert "order_status" in names
+    assert not [name for name in names if "search" in name or name.startswith("flow_")]
+
+
 async def test_the_first_of_the_highest_priority_is_started(env: dict[str, str]) -> None:
     flows = [
         Flow("last", prefix="a", reply="last", priority=-1),
@@ -238,16 +248,18 @@ async def test_a_run_that_asks_for_an_output_type_goes_to_the_model(env: dict[st
     assert result.output.title == "made by a model"
 
 
-async def test_a_huge_message_starts_no_flow(env: dict[str, str]) -> None:
-    text = "hi " * 3_500_000
-    any_text = Flow("f", match=lambda message: True, reply="hello")
-    async with make_agent(env, any_text, limits=Limits(max_turns=1)) as agent, agent.session() as session:
-        assert (await session.run("hi")).output == "hello"
-        assert all(one.metadata is None for one in session.history[2:])
-        router = session._active_session.ports.router  # pyright: ignore[reportPrivateUsage]
-        assert router is not None
-        result = await session.run(text[:20_000])
-    assert result.output == "the model answers"
+async def test_a_message_of_ten_megabytes_starts_no_flow(env: dict[str, str]) -> None:
+    tried: list[int] = []
+
+    def match(message: str) -> bool:
+        tried.append(len(message))
+        return True
+
+    model = ScriptedModel(["the model answers"], context_window=10_000_000)
+    async with make_agent(env, Flow("f", match=match, reply="hello"), model=model) as agent:
+        assert (await agent.run("hi")).output == "hello"
+        assert (await agent.run("hi " * 3_500_000)).output == "the model answers"
+    assert tried == [2]
 
 
 async def test_a_trigger_that_fails_is_no_match(env: dict[str, str]) -> None:
