@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .actions.tools.functions.run_context import RunContext
     from .actions.tools.http.documents import http_tools, openapi_tools
     from .actions.tools.python.tool import python_tool
+    from .actions.turn.flows.flow import Flow, flow
     from .actions.workspace.backends.backend import FileBackend, SessionMemory, StoreFiles, WorkspaceFolder
     from .actions.workspace.backends.composite import Composite
     from .agent.config.setting import Setting
@@ -116,6 +117,7 @@ __all__ = [
     "Extension",
     "ExtensionRuntime",
     "FileBackend",
+    "Flow",
     "FormattedEntry",
     "Formatter",
     "Image",
@@ -196,6 +198,7 @@ __all__ = [
     "events",
     "fetch_attachment",
     "file_tools",
+    "flow",
     "http_tools",
     "openapi_tools",
     "provider_token_counter",
@@ -228,6 +231,7 @@ _HOMES = {
     "EventStream": ("sandbur.agent.sdk.runs.stream", "EventStream"),
     "Extension": ("sandbur.agent.extensions.extension", "Extension"),
     "ExtensionRuntime": ("sandbur.agent.runtime.extension_runtime", "ExtensionRuntime"),
+    "Flow": ("sandbur.actions.turn.flows.flow", "Flow"),
     "FileBackend": ("sandbur.actions.workspace.backends.backend", "FileBackend"),
     "FormattedEntry": ("sandbur.actions.ports", "FormattedEntry"),
     "Formatter": ("sandbur.actions.ports", "Formatter"),
@@ -314,6 +318,7 @@ _HOMES = {
     "provider_token_counter": ("sandbur.agent.models.configured", "provider_token_counter"),
     "python_tool": ("sandbur.actions.tools.python.tool", "python_tool"),
     "register_store": ("sandbur.state.databases.own_stores", "register_store"),
+    "flow": ("sandbur.actions.turn.flows.flow", "flow"),
     "tool": ("sandbur.actions.tools.functions.decorator", "tool"),
     "web_tools": ("sandbur.agent.sdk.shipped_tools", "web_tools"),
     "workspace_tools": ("sandbur.agent.sdk.shipped_tools", "workspace_tools"),

@@ -15,6 +15,7 @@ from .turn.calls.nested_calls import NestedCallRunner
 from .turn.calls.result_eviction import evict_old_results
 from .turn.calls.tool_results import find_ending_result, find_settled_result, refusal, result, with_results
 from .turn.calls.tool_runner import ReadyCall, ToolRunner, record_refusal, runs_concurrently
+from .turn.flows.flow_turn import conclude_flow, is_flow_round
 from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
 
 
@@ -32,6 +33,8 @@ from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
         "equipment",
         "usage",
         "turn_usage",
+        "flow",
+        "user_input",
     ],
     writes=[
         "chat_history",
@@ -87,6 +90,9 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
         needed = NESTS_CALLS if runner.waiting else ASKED_ONCE_MORE
         changes["graph_version"] = max(state.graph_version, needed)
     changes |= with_results(state, _in_order(results), left)
+    if not left and is_flow_round(state):
+        after = state.model_copy(update=changes)
+        return {**changes, **await conclude_flow(after, _in_order(results)[-1], ports)}
     return _announce_tools(evict_old_results(state, changes, results.values(), ports), state, ports)
 
 

@@ -4,14 +4,22 @@ from typing import Any
 
 from ..state.application import ApplicationState, Usage, VibeStep
 from ..state.calls import Origin
-from ..state.conversation.messages import UserContent, assistant_message, person_message, runtime_message
+from ..state.conversation.messages import (
+    Message,
+    UserContent,
+    assistant_message,
+    person_message,
+    runtime_message,
+)
 from .ports import Ports
 from .ports.events import MessageAdded, Notice
+from .ports.message_router import RoutedMessage
 from .turn.burr_action import Changes, graph_action
 from .turn.calls.equipping import announce_tool_changes
 from .turn.calls.tool_results import close_calls
 from .turn.calls.user_command import propose_user_command
 from .turn.commands import answer_command
+from .turn.flows.flow_turn import answer_by_command, begin_flow, route_message
 from .turn.steering import STEERING_FIELDS, add_observed, add_steering_to_chat, find_person_messages
 from .turn.step_turn import MAX_SUMMARY_CHARS, with_step
 
@@ -33,6 +41,7 @@ _NEW_TURN: dict[str, Any] = {
     "exit_chat": False,
     "turn_open": True,
     "note": "",
+    "flow": None,
 }
 
 
@@ -90,10 +99,21 @@ async def prompt(
         ports.emit(Notice(noted))
         return {"user_input": text}
     if isinstance(given_message, str) and given_message.startswith("/"):
-        answer = answer_command(text, state)
+        answer = answer_command(text, state, ports.router is not None)
         if answer is not None:
             ports.emit(Notice(answer.notice))
             return {"user_input": text, **answer.changes}
+    routed = await route_message(given_message, state, ports)
+    if routed is not None and routed.match.is_command:
+        return await _run_command_of_flow(routed, text, state, ports)
+    return await _open_turn(message, routed, state, ports)
+
+
+async def _open_turn(
+    message: Message, routed: RoutedMessage | None, state: ApplicationState, ports: Ports
+) -> Changes:
+    """Return the changes that begin a turn with a message, and what a flow adds to them."""
+    text = message.display_text
     advice = None if ports.hooks is None else await ports.hooks.on_prompt(text)
     if advice is not None and advice.refusal:
         ports.emit(Notice(f"A hook refused the message: {advice.refusal}"))
@@ -110,7 +130,19 @@ async def prompt(
     if closed.equipment != state.equipment:
         announce_tool_changes(state.equipment, closed.equipment, ports)
     kept = {"equipment": closed.equipment, "inbox_taken": closed.inbox_taken}
-    return {**_NEW_TURN, "user_input": text, "chat_history": history, **kept}
+    changes = {**_NEW_TURN, "user_input": text, "chat_history": history, **kept}
+    if routed is None:
+        return changes
+    return {**changes, **await begin_flow(routed, closed.model_copy(update=changes), ports)}
+
+
+async def _run_command_of_flow(
+    routed: RoutedMessage, text: str, state: ApplicationState, ports: Ports
+) -> Changes:
+    """Close an open turn and run the slash command of a flow as if it had been typed."""
+    closed = await _close_open_turn(state, ports)
+    changes = {**_NEW_TURN, "turn_open": False, "user_input": text, "chat_history": closed.chat_history}
+    return {**changes, **answer_by_command(routed, closed.model_copy(update=changes), ports)}
 
 
 async def _close_open_turn(state: ApplicationState, ports: Ports) -> ApplicationState:

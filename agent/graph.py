@@ -119,6 +119,7 @@ TRANSITIONS: Transitions = (
     ("prompt", "context_compressor", OVERFLOW),
     ("prompt", "human_confirm", ASKING),
     ("prompt", "execute_tools", READY),
+    ("prompt", "vibe_step_executor", WORKING),
     ("prompt", "router", TURN_OPEN),
     ("prompt", "prompt", OTHERWISE),
     ("router", "context_compressor", OVERFLOW),

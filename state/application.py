@@ -32,8 +32,8 @@ Phase = Literal["idle", "planning", "working", "answering"]
 ExecutionMode = Literal["interactive", "plan", "auto-edit", "yolo"]
 
 ASKED_ONCE_MORE, ENDED_BY_TOOL, COMPRESSED_WHEN_ASKED, RUN_BY_PERSON, NOTICES_CYCLES = 2, 3, 4, 5, 6
-NESTS_CALLS = 7
-GRAPH_VERSION = 7
+NESTS_CALLS, RUN_BY_FLOW = 7, 8
+GRAPH_VERSION = 8
 """The version of the graph. Each version adds a behaviour:
 
 * 2: a call that needs a second approval goes from `execute_tools` back to `human_confirm`.
@@ -42,6 +42,7 @@ GRAPH_VERSION = 7
 * 5: a person runs a command, from `prompt` to `execute_tools` or `human_confirm`, and back.
 * 6: repeated calls are also found in cycles, and by the time between them.
 * 7: a call of a running tool waits for a decision together with the call of that tool.
+* 8: a flow answers a message, runs a call or begins a plan, from `prompt`.
 """
 
 
@@ -93,6 +94,35 @@ class RunOptions(Record):
 
 NO_OPTIONS = RunOptions()
 
+FlowKind = Literal["reply", "tool", "command", "instructions", "plan", "skill", "refused"]
+"""What a match does. `reply`: it answers; `tool`: it runs a call and answers with the result; `command`: it
+runs a slash command; `instructions`, `skill`: the model reads a text with the message; `plan`: the steps are
+fixed; `refused`: a `/flow` command that starts nothing."""
+
+
+class FlowMatch(Record):
+    """The flow, or the skill, that a message of the person started before any model was asked."""
+
+    name: str
+    kind: FlowKind
+    why: str
+    """The trigger that matched, as a clause for people."""
+    values: dict[str, str] = Field(default_factory=dict[str, str], exclude_if=lambda values: not values)
+    """The parts of the message that templates use, by name or number."""
+    target: str = Field(default="", exclude_if=lambda name: not name)
+    """The tool or the slash command; empty for other kinds."""
+    answer: str = Field(default="", exclude_if=lambda text: not text)
+    """The template of the answer; for a tool, empty means the result itself."""
+    on_failure: Literal["reply", "model"] = Field(default="reply", exclude_if=lambda way: way == "reply")
+    """What follows a call that failed: an answer that says so, or the model takes over."""
+    failure: str = Field(default="", exclude_if=lambda text: not text)
+    """The template of the answer after a failure; empty: a sentence with the error."""
+
+    @property
+    def is_command(self) -> bool:
+        """True if it answers as a command does: with a notice, and with nothing in the history."""
+        return self.kind in ("command", "refused")
+
 
 class ApplicationState(Record):
     chat_history: Transcript = Field(default_factory=Transcript)
@@ -141,6 +171,8 @@ class ApplicationState(Record):
     """The tools that the session offers to the model in addition to its first ones."""
     inbox_taken: InboxTaken = Field(default=NOTHING_TAKEN, exclude_if=lambda taken: taken == NOTHING_TAKEN)
     run_options: RunOptions = Field(default=NO_OPTIONS, exclude_if=lambda options: options == NO_OPTIONS)
+    flow: FlowMatch | None = Field(default=None, exclude_if=lambda match: match is None)
+    """What the newest message started before any model was asked; None: nothing."""
     graph_version: int = GRAPH_VERSION
 
     @property

@@ -24,9 +24,9 @@ Effect = Literal["read", "idempotent", "verifiable", "effect"]
 """
 
 Decision = Literal["undecided", "approved", "denied", "invalid"]
-Origin = Literal["model", "person", "command", "tool"]
+Origin = Literal["model", "person", "command", "tool", "flow"]
 """The requester of a call. `model`: a model. `person`: a person. `command`: a command file that a person
-called. `tool`: the tool of a running call.
+called. `tool`: the tool of a running call. `flow`: a flow that a message started.
 """
 DecidedBy = Literal["policy", "rule", "person", "runtime", "hook"]
 

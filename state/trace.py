@@ -51,6 +51,8 @@ class Conditions(Record):
     """Maps a tool to the number of its results that stayed in requests, if not all did."""
     tools: dict[str, str] = Field(default_factory=dict[str, str])
     """Maps a tool to the digest of its description for the model."""
+    flow_tools: tuple[str, ...] = Field((), exclude_if=not_)
+    """The tools that only flows call; no model gets them."""
     versions: dict[str, str] = Field(default_factory=dict[str, str], exclude_if=lambda tools: not tools)
     """Maps a tool to the version that its author set. Tools without a version are not listed."""
 
@@ -146,4 +148,17 @@ class RunEnded(Record):
     error: Failure | None = None
 
 
-TraceRecord = Annotated[RunBegan | ModelCalled | RunEnded | SessionImported, Field(discriminator="kind")]
+class FlowStarted(Record):
+    """A flow or a skill trigger that matched a message; it belongs to the next step."""
+
+    kind: Literal["flow_started"] = "flow_started"
+    name: str
+    does: str
+    """What the match does: the `kind` of its `FlowMatch`."""
+    why: str
+    """The trigger that matched, as a clause for people."""
+
+
+TraceRecord = Annotated[
+    RunBegan | ModelCalled | RunEnded | SessionImported | FlowStarted, Field(discriminator="kind")
+]

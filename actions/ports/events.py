@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ...state.application import StepStatus, Usage, VibeStep
+from ...state.application import FlowKind, StepStatus, Usage, VibeStep
 from ...state.calls import PendingCall, SubAgentCall, parent_call_id_of
 from ...state.conversation.messages import Outcome, ToolResult
 
@@ -53,8 +53,18 @@ class MessageAdded:
 
 
 @dataclass(frozen=True, slots=True)
+class FlowMatched:
+    """A message started a flow or a skill before any model was asked."""
+
+    flow: str
+    does: FlowKind
+    why: str
+    """The trigger that matched, as a clause for people."""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolRequested:
-    """The model, or the tool of a running call, requested a call. The call is not running yet."""
+    """The model, a flow, or the tool of a running call requested a call. The call is not running yet."""
 
     call_id: str
     tool: str
@@ -271,9 +281,9 @@ class SubAgentEvent:
 
 
 Event = (
-    RunStarted | TextDelta | OutputPartial | ThinkingDelta | MessageAdded | ToolRequested | ToolStarted
-    | ToolOutput | ToolFinished | ToolsChanged | PlanChanged | PlanResumed | StepChanged | ApprovalNeeded
-    | UsageChanged | Compacted | Notice | ErrorRaised | RunFinished | SubAgentEvent
+    RunStarted | TextDelta | OutputPartial | ThinkingDelta | MessageAdded | FlowMatched | ToolRequested
+    | ToolStarted | ToolOutput | ToolFinished | ToolsChanged | PlanChanged | PlanResumed | StepChanged
+    | ApprovalNeeded | UsageChanged | Compacted | Notice | ErrorRaised | RunFinished | SubAgentEvent
 )  # fmt: skip
 
 
@@ -366,4 +376,4 @@ def _is_recorded(event: Event) -> bool:
         # The commit of a nested call that only reads comes after the call's start. After a kill, its tool
         # requests it again.
         return not event.parent_call_id
-    return isinstance(event, UsageChanged | Compacted)
+    return isinstance(event, UsageChanged | Compacted | FlowMatched)

@@ -32,6 +32,7 @@ from ..masking.references import References
 from ..tools.functions.run_scope import RunScope
 from ..workspace.safe_open import PathScope
 from .events import Event, Notice
+from .message_router import MessageRouter
 from .model import Model, TokenCounter, ToolSpec
 from .run_inputs import RunInputs
 from .sub_agents import SubAgents
@@ -390,7 +391,9 @@ class Ports:
     inbox: SteeringInbox | None = None
     """The inbox of the session; None if the run takes no steering messages."""
     inputs: RunInputs = field(default_factory=RunInputs)
-    """The inputs that the program passed to the current run."""
+    """What the program passed to the current run."""
+    router: MessageRouter | None = None
+    """Decides about messages before the model; None: nothing does."""
 
     def emit(self, event: Event) -> None:
         """Pass an event to the listener now, before the step ends."""

@@ -304,7 +304,9 @@ class ToolTraits:
     none.
     """
     is_done_tool: bool = False
-    """Whether the result of the tool is the answer of the run and ends it."""
+    """Its result is the answer of the run and ends it."""
+    is_of_flow: bool = False
+    """Only a flow calls it: no request lists it, and a call by a model is refused."""
 
 
 @runtime_checkable

@@ -34,6 +34,7 @@ _ELSEWHERE = {
     "status": "sandbur sessions show ID",
     "doctor": "sandbur doctor",
     "ui": "sandbur ui",
+    "flow": "sandbur flows list",
 }
 """Maps a command of the chat to the shell command that does the same outside the chat."""
 
@@ -44,8 +45,10 @@ class CommandAnswer:
     changes: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-COMMANDS = frozenset({"mode", "compact", "help", "exit", "quit", *_ELSEWHERE})
-"""The names of the commands that `answer_command` knows."""
+FLOW_COMMAND = "flow"
+"""`/flow NAME [TEXT]` starts a flow by its name."""
+COMMANDS = frozenset({FLOW_COMMAND, "mode", "compact", "help", "exit", "quit", *_ELSEWHERE})
+"""The names of commands that `answer_command` knows."""
 
 
 def is_command(text: str) -> bool:
@@ -74,12 +77,17 @@ def _mode(argument: str) -> ExecutionMode | None:
     return next((mode for mode in MODES if mode == argument.lower()), None)
 
 
-def answer_command(text: str, state: ApplicationState) -> CommandAnswer | None:
-    """Return the notice and the state changes of a command, or None if `text` is a message."""
+def answer_command(text: str, state: ApplicationState, has_flows: bool = False) -> CommandAnswer | None:
+    """Return the notice and state changes of a command; None if `text` is a message.
+
+    `has_flows`: `/flow` is a message, which the session's flows answer.
+    """
     typed = parse_command(text)
     if typed is None:
         return None
     name, argument = typed[0].lower(), typed[1]
+    if name == FLOW_COMMAND and has_flows:
+        return None
     if name == "mode":
         return _change_mode(argument, state)
     if name == "compact":

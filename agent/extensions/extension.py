@@ -17,6 +17,7 @@ from ..config.setting import Declared, Setting
 if TYPE_CHECKING:
     from ...state.session import SessionSettings
     from ..config.settings import Settings
+    from ..runtime.agent_definition import Definition
 
 _ROOT = __name__.partition(".")[0]
 
@@ -100,6 +101,8 @@ class Extension(Declared):
 
     The session is None before a new session has its first prompt.
     """
+    of_agent: Callable[[Definition], bool] | None = None
+    """Returns whether the agent of a session needs the runtime, whatever the settings are."""
     commands: tuple[CommandEntry, ...] = ()
     slash: tuple[SlashEntry, ...] = ()
     find_slash: str = ""

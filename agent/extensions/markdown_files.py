@@ -22,6 +22,7 @@ _MOST_FIELD_LINES = 2000
 """Limit of a front matter; a longer one is no front matter."""
 _MOST_FIELDS, _MOST_FIELD_CHARS = 30, 200
 _KEY = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t]+(.*)|[ \t]*)")
+_ESCAPED = re.compile(r'\\(["\\])')
 _BLOCK = re.compile(r"[|>][-+]?")
 
 
@@ -173,6 +174,8 @@ class FrontMatterEntry(NamedTuple):
     """The value; a list is its items joined by commas."""
     block: tuple[str, ...]
     """The lines below the key that belong to it, as they are."""
+    items: tuple[str, ...] | None
+    """The items of a list; None for a value that is not a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +189,12 @@ class Marked:
     """Every key, in the order of the file."""
     ignored_lines: tuple[int, ...] = ()
     """The lines above the text that are neither a key, nor a value, nor a comment."""
+
+    @property
+    def lists(self) -> dict[str, tuple[str, ...]]:
+        """The items of the fields that are lists, by key in small letters; of two equal keys the first."""
+        found = reversed(self.entries)
+        return {one.key.lower(): one.items for one in found if one.items is not None}
 
     def line(self, name: str, most: int) -> str:
         """Return a field as one line of at most `most` characters."""
@@ -243,8 +252,9 @@ def _read_entries(lines: list[str]) -> tuple[list[FrontMatterEntry], list[int]]:
         while place < len(lines) and (not lines[place].strip() or lines[place][:1] in " \t-"):
             place += 1
         block = lines[number:place]
-        text = _value((found[2] or "").strip(), [line.strip() for line in block])
-        entries.append(FrontMatterEntry(found[1], number, text, tuple(block)))
+        first, more = (found[2] or "").strip(), [line.strip() for line in block]
+        items = _items(first, more)
+        entries.append(FrontMatterEntry(found[1], number, _value(first, more), tuple(block), items))
     return entries, ignored
 
 
@@ -252,14 +262,22 @@ def _value(first: str, more: list[str]) -> str:
     """Return the value of a field; a list is returned as its items joined by commas."""
     if _BLOCK.fullmatch(first):
         return "\n".join(more).strip()
+    if (items := _items(first, more)) is not None:
+        return ", ".join(items)
+    return unquote(" ".join([first, *filter(None, more)]).strip())
+
+
+def _items(first: str, more: list[str]) -> tuple[str, ...] | None:
+    """Return the items of a list; None for a value that is no list."""
     if first.startswith("[") and first.endswith("]"):
-        return ", ".join(_unquote(part.strip()) for part in first[1:-1].split(","))
+        return tuple(unquote(part.strip()) for part in first[1:-1].split(","))
     if not first and more and all(line.startswith("- ") for line in more if line):
-        return ", ".join(_unquote(line[2:].strip()) for line in more if line)
-    return _unquote(" ".join([first, *filter(None, more)]).strip())
+        return tuple(unquote(line[2:].strip()) for line in more if line)
+    return None
 
 
-def _unquote(text: str) -> str:
+def unquote(text: str) -> str:
+    """Return a value without its quotes, or without the comment behind it."""
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
-        return text[1:-1].replace('\\"', '"') if text[0] == '"' else text[1:-1].replace("''", "'")
+        return _ESCAPED.sub(r"\1", text[1:-1]) if text[0] == '"' else text[1:-1].replace("''", "'")
     return text.partition(" #")[0].rstrip()

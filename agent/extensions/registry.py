@@ -18,6 +18,7 @@ SHIPPED = (
     ".agent.extensions.http_tools",
     ".agent.extensions.hooks",
     ".agent.extensions.mcp",
+    ".agent.extensions.flows",
     ".agent.extensions.skills",
     ".agent.extensions.python_code",
     ".agent.extensions.agent_files",

@@ -80,7 +80,10 @@ def _join_words(message: Message) -> str:
 def _describe_prompt(after: Fields, messages: Sequence[Message]) -> StepText:
     for message in messages:
         if message.origin == "person" and not message.is_user_command:
-            return StepText("message", _join_words(message))
+            started: Mapping[str, Any] = after.get("flow") or {}
+            kind = "skill" if started.get("kind") == "skill" else "flow"
+            ending = f" ({kind} {started['name']})" if started else ""
+            return StepText("message", f"{_join_words(message)}{ending}")
     return StepText("command", cut_line(after.get("user_input") or ""))
 
 

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 from ...actions.ports import SubAgents, ToolSource
 from ...actions.ports.advice import Advice
+from ...actions.ports.message_router import MessageRouter, RoutedMessage, refuse_message
+from ...actions.turn.commands import FLOW_COMMAND, parse_command
 from ...state.session import SessionSettings
 from ..extensions.extension import Extension, load
 from ..extensions.registry import extensions, list_shipped
 from ..session.observers import Observer
 from ..session.session import Session
-from .agent_definition import Definition
+from .agent_definition import PLAIN, Definition
 from .extension_runtime import ExtensionRuntime, ProcessContext, SessionAdditions, SessionContext
 
 if TYPE_CHECKING:
@@ -45,10 +47,32 @@ class SessionParts:
     def sub_agents(self) -> SubAgents | None:
         return next((part.sub_agents for part in self.parts if part.sub_agents is not None), None)
 
+    @property
+    def router(self) -> MessageRouter | None:
+        """The routers of all extensions as one; None if there is none."""
+        routers = tuple(part.router for part in self.parts if part.router is not None)
+        return RouterChain(routers) if routers else None
+
     def begin_session(self, session: Session) -> None:
         for part in self.parts:
             if part.on_open is not None:
                 part.on_open(session)
+
+
+class RouterChain:
+    """Asks the routers of the extensions in their order; the first that knows a message decides."""
+
+    def __init__(self, routers: tuple[MessageRouter, ...]) -> None:
+        self.routers = routers
+
+    async def route(self, text: str) -> RoutedMessage | None:
+        for router in self.routers:
+            if (found := await router.route(text)) is not None:
+                return found
+        typed = parse_command(text)
+        if typed is not None and typed[0].lower() == FLOW_COMMAND:
+            return refuse_message(typed[1].partition(" ")[0], "There are no flows here.")
+        return None
 
 
 class ActiveExtensions:
@@ -67,18 +91,19 @@ class ActiveExtensions:
         """Return the runtimes that sessions have needed so far."""
         return list(self._runtimes.values())
 
-    def for_session(self, session: SessionSettings | None) -> list[ExtensionRuntime]:
-        """Return the runtimes that a session needs. For None, return those that extend the prompt of a new
-        session.
+    def for_session(
+        self, session: SessionSettings | None, definition: Definition = PLAIN
+    ) -> list[ExtensionRuntime]:
+        """Return the runtimes that a session needs; without a session, those that extend a new prompt.
 
         An agent in a program does not use the extensions of installed packages.
         """
         found = extensions() if self._process.of_command else list_shipped()
-        return [self._runtime(one) for one in found if self._is_needed(one, session)]
+        return [self._runtime(one) for one in found if self._is_needed(one, session, definition)]
 
     def open_session(self, context: SessionContext, definition: Definition) -> SessionParts:
         """Return the parts that the extensions add to a session; raises `SandburError`."""
-        runtimes = self.for_session(context.settings)
+        runtimes = self.for_session(context.settings, definition)
         sources = [
             source
             for runtime in runtimes
@@ -101,8 +126,12 @@ class ActiveExtensions:
         found = [await runtime.finish() for runtime in runtimes.values()]
         return "\n".join(filter(None, found))
 
-    def _is_needed(self, extension: Extension, session: SessionSettings | None) -> bool:
+    def _is_needed(
+        self, extension: Extension, session: SessionSettings | None, definition: Definition
+    ) -> bool:
         if extension.needs_runtime(self._process.settings, session):
+            return True
+        if session is not None and extension.of_agent is not None and extension.of_agent(definition):
             return True
         if session is None or not extension.settings:
             return False

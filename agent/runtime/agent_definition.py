@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...actions.ports import Formatter, Model, TokenCounter, Tool, ToolSource, UserInput
 from ...actions.ports.run_inputs import NO_OVERRIDES, Overrides
+from ...actions.turn.flows.flow import Flow
 from ...actions.turn.output.format import OutputFormat, output_format
 from ...state.session import AgentFileText, OutputSchema, SessionSettings
 from .tool_servers import OnElicitation
@@ -60,6 +61,8 @@ class Definition:
     done_tool: str = ""
     """The name of the tool whose call ends a run. Empty: an answer in text ends it."""
     middleware: tuple[Middleware, ...] = ()
+    flows: tuple[Flow, ...] = ()
+    """They are tried before the model, in the order of their priority."""
     user_input: UserInput | None = None
     """Asks a person the questions of tools and servers. None: nobody can answer."""
     dependency_overrides: Overrides = field(default_factory=lambda: NO_OVERRIDES)

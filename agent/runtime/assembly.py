@@ -117,7 +117,7 @@ class Assembly:
         masker = self.masker_of(settings, keys := key_names(self._settings.providers))
         events, inputs = EventPort(), RunInputs(deps, definition.dependency_overrides)
         observers, places = Observers(events.notify), places_of(self._settings.home, session_id)
-        context = SessionContext(session_id, settings, definition, masker, places.scratch, keys, needs_model)
+        context = SessionContext(session_id, settings, masker, places.scratch, keys, needs_model, definition)
         parts = self.extensions.open_session(context, definition)
         stack = self._middleware_of(settings, definition, parts, session_id, inputs) if needs_model else None
         sources = (*self._discover_tools(settings, definition), *parts.sources)
@@ -140,7 +140,7 @@ class Assembly:
             toolbox, gate, DiskWitness(), await self._store.open_journal(session_id), trace, masker,
             call_places(settings, places),
             call_settings(settings, sandbox, keys, wrap, definition.user_input, parts.sub_agents),
-            turn_rules(settings, output), events, hooks, inbox, inputs,
+            turn_rules(settings, output), events, hooks, inbox, inputs, parts.router,
         )  # fmt: skip
         session = Session(
             position, ports, inbox, SessionRules(settings, gate_of, gate.change),
@@ -249,7 +249,7 @@ class Assembly:
     def _finder(self, cwd: Path) -> ToolSource | None:
         if not may_find_tools(cwd):
             return None
-        from ..extensions.tool_discovery import FoundTools
+        from ..extensions.active_tools.tool_discovery import FoundTools
 
         return FoundTools(cwd, self._env)
 

@@ -14,6 +14,7 @@ from ..config.settings import Overrides, Settings
 
 if TYPE_CHECKING:
     from ...actions.ports.advice import Advice
+    from ...actions.ports.message_router import MessageRouter
     from ..extensions.middleware.middleware import Middleware
     from ..session.observers import Observer
     from ..session.session import Session
@@ -61,7 +62,6 @@ class SessionContext:
 
     id: str
     settings: SessionSettings
-    definition: Definition
     masker: Masker
     scratch: Path
     """The folder for the extension's files about the session. It is deleted with the session, and may not
@@ -70,6 +70,8 @@ class SessionContext:
     """The environment variables with keys of models. No program of an extension gets them."""
     has_model: bool
     """Whether the session has a model. Without one it cannot run; a person only decides about its calls."""
+    definition: Definition
+    """The agent of the session."""
     tools: dict[str, Tool] = field(default_factory=dict[str, Tool])
     """All tools of the session by name; empty until the session is open."""
 
@@ -92,6 +94,8 @@ class SessionAdditions:
     """Observers of the session's events, in the order of the extensions."""
     middleware: tuple[Middleware, ...] = ()
     """Middleware around the model calls and tool calls."""
+    router: MessageRouter | None = None
+    """Decides about messages before the model. The routers of extensions are asked in their order."""
     hooks: Advice | None = None
     """The hooks for prompts, calls and answers. The first extension that has hooks provides them."""
     sub_agents: SubAgents | None = None

@@ -256,6 +256,7 @@ def offers_of(
     A session with an output type always has a tool for it, so that all models get the same tools.
     """
     steering = DECISION_TOOLS if session.has_planning else ()
+    toolbox = {name: tool for name, tool in toolbox.items() if not tool.traits.is_of_flow}
     callers = [tool for tool in toolbox.values() if implements(tool, CallsTools)]
     hidden = {name for caller in callers for name in caller.list_hidden()}
     if hidden:
@@ -361,6 +362,7 @@ def conditions_of(settings: SessionSettings, ports: Ports) -> Conditions:
         tool_choice=settings.tool_choice,
         ephemeral={name: most for name, tool in ports.toolbox.items() if (most := tool.traits.ephemeral)},
         tools={spec.name: tool_digest(spec) for spec in ports.requests.first_offer.specs},
+        flow_tools=tuple(name for name, tool in ports.toolbox.items() if tool.traits.is_of_flow),
         versions={spec.name: spec.version for spec in ports.requests.first_offer.specs if spec.version},
     )
 

@@ -17,6 +17,7 @@ from typing_extensions import TypeForm, Unpack
 
 from ...actions.ports import Formatter, Model, TokenCounter, Tool, UserInput
 from ...actions.ports.events import Event
+from ...actions.turn.flows.flow import Flow
 from ...state.application import ExecutionMode
 from ...state.calls import Settlement
 from ...state.conversation.messages import Message, UserContent
@@ -88,11 +89,10 @@ class Agent(HasHooks, Generic[OutputT]):
         effort: How much the model reasons: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
         token_counter: Counts the tokens of a request; None: the model if it can count, else an estimate.
         formatter: Decides how messages are sent to a model that is named; None: the built-in formats.
-        middleware: Middleware around its model calls and tool calls, and observers of its runs.
+        middleware, flows: Layers around its calls and observers of its runs; answers without a model call.
         user_input: Asks a person the questions of its tools and servers; None: nobody is there to answer.
         mcp_servers: MCP servers: the path of a `.mcp.json`, or the value of `mcpServers` in such a file.
-        on_elicitation: Answers questions of MCP servers: an async function of an `Elicitation` that returns
-            the fields of the answer, or None, which declines.
+        on_elicitation: Answers MCP servers: an async function of an `Elicitation`; None declines.
         groups: Groups of its tools (`@tool(needs=...)`) that are active at first; a dict describes them.
         available_groups: Groups that the model may activate and take back; also a dict.
         max_listed_tools: With more tools than this, the model finds tools by a search. None: 40.
@@ -134,6 +134,7 @@ class Agent(HasHooks, Generic[OutputT]):
         token_counter: TokenCounter | None = None,
         formatter: Formatter | None = None,
         middleware: Sequence[Middleware] = (),
+        flows: Sequence[Flow] = (),
         user_input: UserInput | None = None,
         mcp_servers: str | Path | Mapping[str, Any] | None = None,
         on_elicitation: OnElicitation | None = None,
@@ -165,6 +166,7 @@ class Agent(HasHooks, Generic[OutputT]):
         model: str | Model | None = None,
         tools: Iterable[Tool | Callable[..., Any]] = (),
         middleware: Sequence[Middleware] = (),
+        flows: Sequence[Flow] = (),
         limits: Limits | None = None,
         store: str | None = None,
         cwd: str | Path | None = None,
@@ -172,13 +174,12 @@ class Agent(HasHooks, Generic[OutputT]):
     ) -> Agent[Any]:
         """Return the agent that a JSON, YAML or TOML file describes.
 
-        `tools` and `middleware` are added to those of the file; the other arguments replace values of the
-        file. If the file has an `output_schema`, results are JSON values that fit it, otherwise texts. A
-        session continues with the file that it began with, even if the file has changed. Raises
-        `ConfigError` with file, line and key.
+        `tools`, `middleware` and `flows` are added to its own; the other arguments replace what it says.
+        With an `output_schema`, results are JSON values of it. A session goes on with the file that it began
+        with, even if that has changed. Raises `ConfigError` with file, line and key.
         """
         given = {"model": model, "limits": limits, "store": store, "cwd": cwd, "env": env}
-        given |= {"tools": (own := as_tools(tools)), "middleware": tuple(middleware)}
+        given |= {"tools": (own := as_tools(tools)), "middleware": tuple(middleware), "flows": tuple(flows)}
         module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
         names = frozenset(tool.spec.name for tool in own)
         parts = parse_agent_text(read_agent_text(Path(path)), env, names)

@@ -12,6 +12,7 @@ from typing_extensions import TypedDict, TypeForm
 from ...actions.ports import Model, TokenCounter, Tool, UserInput
 from ...actions.tools.functions.decorator import index_tools, with_brought
 from ...actions.tools.functions.injection import require_overrides
+from ...actions.turn.flows.flow import Flow
 from ...actions.turn.output.format import OutputFormat
 from ...actions.turn.output.types import TypedOutput, output_format_of
 from ...state.application import ExecutionMode
@@ -55,6 +56,7 @@ class AgentArguments(TypedDict, total=False):
     effort: Effort | None
     token_counter: TokenCounter | None
     middleware: Sequence[Middleware]
+    flows: Sequence[Flow]
     user_input: UserInput | None
     mcp_servers: str | Path | Mapping[str, Any] | None
     on_elicitation: OnElicitation | None
@@ -102,6 +104,10 @@ def require_fitting(given: Mapping[str, Any]) -> None:
     for layer in given["middleware"]:
         if not isinstance(layer, Middleware):
             raise _wrong("middleware", layer, "a list of objects of sandbur.Middleware")
+    _require_list("flows", given["flows"], "objects of sandbur.Flow")
+    for one in given["flows"]:
+        if not isinstance(one, Flow):
+            raise _wrong("flows", one, "a list of objects of sandbur.Flow")
     for name, of_what in _LISTS.items():
         _require_list(name, given[name], of_what)
         for one in given[name]:
@@ -215,6 +221,7 @@ def define_agent(
         tools=tools,
         done_tool=_find_done_tool(tools) if given["require_done"] else "",
         middleware=tuple(given["middleware"]),
+        flows=tuple(given["flows"]),
         dependency_overrides=dict(given["dependency_overrides"]),
         output=output,
         token_counter=given["token_counter"],

@@ -52,9 +52,9 @@ def parse_agent_text(
 
 
 def join_arguments(parts: AgentParts, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments for `Agent`: tools and middleware of both; the given value for all others."""
+    """Return the arguments of `Agent`: tools, middleware and flows of both, the rest as it is given."""
     joined = {**parts.arguments, **{key: value for key, value in given.items() if value is not None}}
-    for key in ("tools", "middleware"):
+    for key in ("tools", "middleware", "flows"):
         joined[key] = (*parts.arguments.get(key, ()), *given.get(key, ()))
     return joined
 

@@ -88,8 +88,10 @@ def wake_time(error: Overloaded) -> str:
 
 
 def answer(state: ApplicationState) -> str | None:
-    """Return the answer of the last turn, or None while the turn is open."""
-    # Messages that were only observed may follow the answer.
+    """Return the answer of the last turn, or None while it is open."""
+    # Messages that were only observed may stand after it.
+    if state.flow is not None and state.flow.is_command:
+        return None
     newest = reversed(state.chat_history)
     last = next((one for one in newest if one.role != "user" or one.is_user_command), None)
     if state.turn_open or last is None or last.role != "assistant":

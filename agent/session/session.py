@@ -134,7 +134,7 @@ class Session:
         content = self._mask_content(message)
         answer = None
         if isinstance(content, str) and content.lstrip().startswith("/"):
-            answer = answer_command(content.strip(), self.state)
+            answer = answer_command(content.strip(), self.state, self.ports.router is not None)
         if answer is not None and self.next_action != "prompt":
             # The turn is not finished, and a command does not end it.
             self._position.change(**answer.changes)

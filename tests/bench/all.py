@@ -47,6 +47,7 @@ WORKLOADS = {
     "sdk": Workload("sdk:measure", 1, "rounds"),
     "middleware": Workload("observed_turns:measure_middleware", 1, "rounds"),
     "telemetry": Workload("observed_turns:measure_telemetry", 1, "rounds"),
+    "flows": Workload("flows:measure", 5, "rounds"),
     "python_code": Workload("python_code:measure", 3, "rounds"),
     "mcp": Workload("mcp:measure", 2000, "calls"),
     "tools": Workload("tools:measure", 400, "calls"),

@@ -21,7 +21,7 @@ BROAD_BORDERS = {
     "actions/turn/bugs_logged.py",  # what is worked out for a question
     "actions/turn/calls/tool_runner.py",
     "agent/session/run.py",
-    "agent/extensions/tool_discovery.py",  # runs modules of somebody else's
+    "agent/extensions/active_tools/tool_discovery.py",  # runs modules of somebody else's
     "agent/extensions/registry.py",  # loads extensions of other packages
     "agent/sdk/loading.py",  # the same
     "state/databases/group_commit.py",  # the thread hands every failure to whoever waits
@@ -69,6 +69,7 @@ ONE_IMPORTER = {
     "actions/turn/calls/whole_output.py": "the whole output of a command is found here, and is no result yet",
     "actions/tools/shell/sandbox/seatbelt.py": "a sandbox in the language of macOS",
     "actions/tools/files/grep.py": "each tool is a file",
+    "ui/commands/flows/command.py": "flags are loaded without what the command does",
     "actions/tools/shell/failure_hints.py": "loaded after a command failed",
     "agent/models/transport/aws_events.py": "a wire format that needs an optional library",
     "agent/models/demo/sample.py": "makes a value of a JSON schema, and knows nothing of the demo",

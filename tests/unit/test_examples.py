@@ -100,6 +100,14 @@ PRINTED = {
         "ended by itself",
         "1 payment, 1 mail",
     ],
+    "support_router": [
+        r"We open at nine\. \(the flow hours, by the text .*; 0 model calls\)",
+        r"Order 4711 is on its way, by ship\. \(the flow order, .*; 0 model calls\)",
+        r"There is no order 12\. \(the flow order, .*; 0 model calls\)",
+        r"Granted\. \(the flow leave, .*; 0 model calls\)",
+        r"You are welcome\. \(the flow thanks, .*; 0 model calls\)",
+        r"I am sorry\. Which order is it\? \(the skill complaints, by the regex .*; 1 model calls\)",
+    ],
     "burr_graph": [
         r'write: Dear Ada, you have ordered \["anvil","rope"\].',
         "review: shorter",

@@ -31,6 +31,7 @@ from acp.schema import (
 
 from ...actions.ports.events import (
     Event,
+    FlowMatched,
     MessageAdded,
     Notice,
     PlanChanged,
@@ -48,7 +49,7 @@ from ...actions.ports.events import (
 from ...state.application import ApplicationState, StepStatus, VibeStep
 from ...state.conversation.attachments import Image
 from ...state.conversation.messages import Message, Text, Thinking, ToolResult, ToolUse
-from ..terminal.lines import tools_line
+from ..terminal.lines import flow_line, tools_line
 from ..terminal.text.sanitize import one_line, plain
 from .tool_calls import FindTool, ToolCalls
 
@@ -79,6 +80,7 @@ class Updates:
             TextDelta: self._text,
             ThinkingDelta: self._thinking,
             MessageAdded: self._message,
+            FlowMatched: lambda event: [_send_thought(plain(flow_line(event)))],
             ToolRequested: lambda event: [self.calls.of_request(event)],
             ToolStarted: lambda event: [self.calls.note_start(event.call_id)],
             ToolOutput: self._output,

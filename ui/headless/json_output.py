@@ -10,6 +10,7 @@ from ...actions.ports.events import (
     Compacted,
     ErrorRaised,
     Event,
+    FlowMatched,
     MessageAdded,
     Notice,
     PendingDecision,
@@ -128,6 +129,7 @@ _ENCODERS: dict[type, Callable[[Any], Object]] = {
     RunStarted: _line("init", "model", "mode", "cwd", "version", "sandbox"),
     TextDelta: _line("text", "delta", "step_id"),
     ThinkingDelta: _line("thinking", "delta"),
+    FlowMatched: _line("flow", "flow", "does", "why"),
     MessageAdded: _line("message", "role", "content", "step_id"),
     ToolRequested: lambda event: {
         **_REQUESTED(event),

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...actions.ports.events import PendingDecision, RunFinished, ToolFinished, ToolsChanged
+from ...actions.ports.events import FlowMatched, PendingDecision, RunFinished, ToolFinished, ToolsChanged
 from ...actions.tools.registry import traits_of
 from ...actions.turn.bugs_logged import BugsLogged
 from ...state.application import StepStatus, Usage, VibeStep
@@ -235,6 +235,12 @@ def tools_line(event: ToolsChanged) -> str:
     text = "; ".join(f"{verb}: {_first_of(names)}" for verb, names in changes if names)
     groups = f" (group {', '.join(event.groups)})" if event.groups else ""
     return f"{text}{groups}. The model reads its whole input again."
+
+
+def flow_line(event: FlowMatched) -> str:
+    """Return a line about a flow or a skill that a message started."""
+    what = "Skill" if event.does == "skill" else "Flow"
+    return f"{what} {event.flow}: {event.why}."
 
 
 def _first_of(names: tuple[str, ...]) -> str:

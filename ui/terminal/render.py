@@ -11,6 +11,7 @@ from rich.text import Text
 from ...actions.ports.events import (
     ApprovalNeeded,
     Event,
+    FlowMatched,
     MessageAdded,
     Notice,
     PlanChanged,
@@ -30,7 +31,7 @@ from ...actions.ports.events import (
 from ...agent.config.settings import Theme
 from ...state.application import VibeStep
 from ...state.calls import PendingCall
-from .lines import Line, end_lines, tools_line, usage_text
+from .lines import Line, end_lines, flow_line, tools_line, usage_text
 from .live import LiveRegion
 from .status import StatusFacts, status_cells
 from .terminal import glyphs_for
@@ -93,6 +94,7 @@ class Renderer:
             TextDelta: self._add_text,
             ThinkingDelta: self._thinking.add,
             MessageAdded: self._end_message,
+            FlowMatched: lambda event: self._note(flow_line(event)),
             ToolRequested: self._calls.request,
             ToolStarted: self._calls.start,
             ToolOutput: self._calls.add_output,

@@ -82,7 +82,7 @@ async def propose(
             return _invalid(use, why_unusable(use, decision))
         if reply.finish == "length":
             return _invalid(use, _CUT)
-        if why := ports.requests.why_inactive(use.tool, before.equipment):
+        if why := _why_unlisted(use, ports) or ports.requests.why_inactive(use.tool, before.equipment):
             return _invalid(use, why)
         if ports.hooks is None:
             return judge(use, ports, before.execution_mode)
@@ -92,6 +92,15 @@ async def propose(
     if ports.hooks is not None and calls:
         reach("advice_taken")
     return tuple(calls)
+
+
+def _why_unlisted(use: ToolUse, ports: Ports) -> str:
+    """Return why no model may call a tool that only flows call; empty for any other tool."""
+    tool = ports.toolbox.get(use.tool)
+    is_of_flow = tool is not None and tool.traits.is_of_flow
+    return (
+        f"The tool {use.tool} is run by a flow of the user, and not by a call of yours." if is_of_flow else ""
+    )
 
 
 def _is_decision(use: ToolUse, ports: Ports) -> bool:
@@ -223,7 +232,7 @@ _DECISIONS: Mapping[str, Decision] = {"allow": "approved", "ask": "undecided", "
 
 
 async def propose_own(use: ToolUse, ports: Ports, mode: ExecutionMode, origin: Origin) -> PendingCall:
-    """Judge a command that a person typed, and record it in the journal with the current step."""
+    """Judge a call of a person or a flow, and record it in the journal with the current step."""
     call = await judge_with_hooks(use, ports, mode, origin)
     wish = use.model_copy(update={"arguments": call.arguments}) if call.edited else use
     await ports.journal.record_proposal(wish, call)
@@ -231,8 +240,8 @@ async def propose_own(use: ToolUse, ports: Ports, mode: ExecutionMode, origin: O
 
 
 async def propose_nested(use: ToolUse, ports: Ports, state: ApplicationState, number: int) -> PendingCall:
-    """Judge a call that the tool of a running call requests. This function records nothing."""
-    why = _TOO_MANY_NESTED if number > MOST_NESTED_CALLS else ""
+    """Judge a call that the tool of a running call requests; nothing is recorded here."""
+    why = _TOO_MANY_NESTED if number > MOST_NESTED_CALLS else _why_unlisted(use, ports)
     if why := why or ports.requests.why_inactive(use.tool, state.equipment):
         return _invalid(_wish(use, "tool"), why)
     return await judge_with_hooks(use, ports, state.execution_mode, "tool")

@@ -22,6 +22,7 @@ from ....state.conversation.messages import (
     ToolResult,
     ToolUse,
     encodable,
+    flow_call_message,
     runtime_message,
     tool_message,
     user_command_message,
@@ -153,9 +154,9 @@ def with_results(
 
 
 def _make_command_message(call: PendingCall, result: ToolResult) -> Message:
-    """Return the message with a person's command and its result. No reply of a model contains this call."""
+    """Return the message with the call of a person or a flow and its result; no model requested it."""
     use = ToolUse(call_id=call.call_id, tool=call.tool, arguments=call.arguments, masked=call.masked)
-    return user_command_message(use, result)
+    return flow_call_message(use, result) if call.origin == "flow" else user_command_message(use, result)
 
 
 def result(

@@ -51,7 +51,8 @@ def is_named(name: str, traits: ToolTraits, choice: ToolChoice) -> bool:
 def _is_wanted(name: str, traits: ToolTraits, choice: ToolChoice) -> bool:
     if any(_means(entry, name, traits) or entry in traits.groups for entry in choice.never):
         return False
-    if not choice.only:
+    if not choice.only or traits.is_of_flow:
+        # What a flow brings is the person's own; no model gets it.
         return True
     return any(_means(entry, name, traits) or entry in traits.groups for entry in choice.only)
 
@@ -102,7 +103,11 @@ def complete_groups(tools: Mapping[str, Tool], session: SessionSettings) -> dict
     Raises `ConfigError` if one of these added tools has the name of another tool.
     """
     choice, whole = session.tool_choice, dict(tools)
-    own = {name: tool for name, tool in tools.items() if name not in load_declared_traits()}
+    own = {
+        name: tool
+        for name, tool in tools.items()
+        if name not in load_declared_traits() and not tool.traits.is_of_flow
+    }
     offered = tuple(group for group in choice.available_groups if group not in active_groups(choice))
     if any(not set(offered).isdisjoint(tool.traits.groups) for tool in own.values()):
         _add(whole, EquipTools(own, offered, choice.group_descriptions, choice.can_reset))

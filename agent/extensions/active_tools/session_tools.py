@@ -69,8 +69,9 @@ def bind_callers(toolbox: Toolbox) -> Toolbox:
     """Return the tools in the same order. Tools that call other tools are bound to them."""
     if not any(implements(tool, CallsTools) for tool in toolbox.values()):
         return toolbox
+    callable_tools = {name: tool for name, tool in toolbox.items() if not tool.traits.is_of_flow}
     return {
-        name: tool.with_tools(toolbox) if implements(tool, CallsTools) else tool
+        name: tool.with_tools(callable_tools) if implements(tool, CallsTools) else tool
         for name, tool in toolbox.items()
     }
 

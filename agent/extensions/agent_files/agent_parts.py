@@ -25,7 +25,7 @@ from ...policy.rules.rules import parse_rule
 from ...runtime.agent_definition import AgentParts
 from ...session.run import Limits
 from .document import ParsedFile, read_document
-from .flows import FlowRouter, prepare_flows
+from .flows import prepare_flows
 from .http_entries import make_http_tool
 from .reader import read_agent_file, require_known_tools
 from .schema import ActionBook, AgentFile, BasicSettings, HttpToolEntry
@@ -50,7 +50,7 @@ def parse_agent_file(
     prefixes = tuple(f"{SERVER_PREFIX}{name}__" for name in file.mcp_servers)
     require_known_tools(file, document, known, prefixes)
     _check_rules(file, document, known)
-    flows = prepare_flows(file.flows, document)
+    flows = prepare_flows(file.flows, document, known, prefixes)
     has_plans = any(flow.plan is not None for flow in file.flows)
     if has_plans and file.planning == "off":
         document.refuse(("planning",), "is off, but a flow has a plan", "Remove `planning`.")
@@ -59,7 +59,7 @@ def parse_agent_file(
         "name": file.basic_settings.name,
         "instructions": _write_system_prompt(file),
         "tools": tuple(tools.values()),
-        "middleware": (FlowRouter(flows),) if flows else (),
+        "flows": flows,
         "mode": file.mode,
         "allow": () if text.is_project else tuple(file.rules.allow),
         "ask": tuple(file.rules.ask),

@@ -84,13 +84,20 @@ class HttpToolEntry(_Table):
     """Whether the host of the tool may be on a private network."""
 
 
-class Flow(_Table):
-    """The reaction to messages that match a trigger, without a decision of the model."""
+class FlowEntry(_Table):
+    """What happens without a question to the model when a message has the form of a trigger."""
 
     name: _Name
-    trigger: _Line | _Phrases
-    """Phrases that start the flow. `*` stands for any text; {name} stands for any text, which `prompt`,
-    `plan` and `reply` may use."""
+    trigger: _Line | _Phrases | None = None
+    """Phrases; `*` stands for anything, and {name} for anything that the texts of the flow may use."""
+    exact: _Line | _Phrases | None = None
+    """Whole messages; case and blanks make no difference."""
+    prefix: _Line | _Phrases | None = None
+    """Beginnings of messages; the rest is {rest}."""
+    regex: _Line | _Phrases | None = None
+    """Regular expressions without look-around and back-references; groups are {1} or {name}."""
+    priority: int = 0
+    """The highest is tried first; of equal ones the first in the file."""
     prompt: Annotated[_Text, Field(min_length=1)] | None = None
     """Instructions that the model reads with the message."""
     plan: Annotated[list[_Line], Field(min_length=1, max_length=MAX_STEPS)] | None = None
@@ -99,23 +106,39 @@ class Flow(_Table):
     """The goal of the plan. Without it, the goal is the message."""
     reply: Annotated[_Text, Field(min_length=1)] | None = None
     """The answer to the message."""
+    tool: _Line | None = None
+    """The tool that is called; its result is the answer."""
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    """The arguments of the tool."""
+    http: EndpointTable | None = None
+    """A request; its result is the answer."""
+    command: _Line | None = None
+    """A slash command: /compact, /help, /exit or /mode plan."""
+    answer: _Text = ""
+    """The answer after a call: {result}, {result.path.to.value} and parts of the message."""
+    on_failure: Literal["reply", "model"] = "reply"
+    """What follows a failed call: an answer that says so, or the model takes over."""
+    failure: _Text = ""
+    """The answer after a failed call; {error} is why."""
 
     @model_validator(mode="after")
     def _has_one_result(self) -> Self:
-        if sum(one is not None for one in (self.prompt, self.plan, self.reply)) != 1:
-            raise ValueError("it needs exactly one of prompt, plan and reply")
+        targets = (self.prompt, self.plan, self.reply, self.tool, self.http, self.command)
+        if sum(one is not None for one in targets) != 1:
+            raise ValueError("it needs exactly one of prompt, plan, reply, tool, http and command")
         if self.goal is not None and self.plan is None:
             raise ValueError("goal belongs to a plan")
         return self
 
     @property
     def phrases(self) -> list[str]:
-        return [self.trigger] if isinstance(self.trigger, str) else self.trigger
+        return [self.trigger] if isinstance(self.trigger, str) else self.trigger or []
 
     @property
-    def texts(self) -> list[str]:
-        """Return all texts of the flow that may contain placeholders."""
-        return [text for text in (self.prompt, self.goal, self.reply, *(self.plan or ())) if text is not None]
+    def texts(self) -> list[Any]:
+        """All texts in which placeholders may stand."""
+        own = (self.prompt, self.goal, self.reply, self.answer, self.failure)
+        return [*filter(None, own), *(self.plan or ()), *self.arguments.values()]
 
 
 class RulesTable(_Table):
@@ -160,9 +183,9 @@ class AgentFile(_Table):
     action_books: Annotated[list[ActionBook], Field(max_length=500)] = Field(default_factory=list[ActionBook])
     """Conditions and actions, which the system prompt lists."""
     tools: Annotated[list[ToolEntry], Field(max_length=500)] = Field(default_factory=list[ToolEntry])
-    """HTTP requests, and names of tools of Sandbur."""
-    flows: Annotated[list[Flow], Field(max_length=200)] = Field(default_factory=list[Flow])
-    """Reactions to messages of a known form, without a decision of the model."""
+    """HTTP requests, and the names of tools that ship."""
+    flows: Annotated[list[FlowEntry], Field(max_length=200)] = Field(default_factory=list[FlowEntry])
+    """What happens without a question to the model."""
     skills: list[_Line] = Field(default_factory=list)
     """The names of skills in the working folder, its parents or the home folder."""
     mcp_servers: dict[_Name, dict[str, Any]] = Field(default_factory=dict)

@@ -7,13 +7,16 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from ....actions.turn.flows.triggers import Triggers, make_triggers
 from ....state.errors import ConfigError
-from ..markdown_files import TextFolder, list_files, split_front_matter
+from ..markdown_files import Marked, TextFolder, list_files, split_front_matter, unquote
 
 FILE_NAME = "SKILL.md"
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _MOST_NAME, _MOST_DESCRIPTION = 64, 1024
 _MOST_SKILLS = 100
+_TRIGGERS = ("exact", "prefix", "phrase", "regex")
+_NO_TRIGGERS = Triggers()
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,9 @@ class Skill:
     """The tools that the skill names. The list is only displayed; the policy decides about each call."""
     within: TextFolder
     place: str
-    """The path of the skill's folder within `folder`."""
+    """The skill's folder within `folder`."""
+    triggers: Triggers = _NO_TRIGGERS
+    """Messages that choose the skill before the model is asked."""
 
     @property
     def folder(self) -> Path:
@@ -73,6 +78,28 @@ def _read(notices: list[str], folder: TextFolder, name: str) -> tuple[str, Skill
             f"{folder.path / name}: the name {skill_name!r} should be that of its folder, of a-z, 0-9 and -."
         )
         skill_name = re.sub(r"[^A-Za-z0-9_.-]+", "-", skill_name).strip("-") or place
+    try:
+        triggers = _read_triggers(read)
+    except ValueError as problem:
+        notices.append(f"{folder.path / name}: {problem}. Its triggers are left out.")
+        triggers = _NO_TRIGGERS
     return skill_name, Skill(
-        skill_name, description, read.body, read.line("allowed-tools", 500), folder, place
+        skill_name, description, read.body, read.line("allowed-tools", 500), folder, place, triggers
     )
+
+
+def _read_triggers(read: Marked) -> Triggers:
+    """Return the triggers of the front matter: a list of `exact: TEXT`, `prefix: TEXT`, `regex: TEXT`.
+
+    Raises `ValueError` for one that cannot be used.
+    """
+    found: dict[str, list[str]] = {kind: [] for kind in _TRIGGERS}
+    line = read.fields.get("triggers", "")
+    for item in read.lists.get("triggers", (line,) if line else ()):
+        kind, colon, text = item.partition(":")
+        if not colon or kind.strip() not in found:
+            raise ValueError(
+                f"the trigger {item[:60]!r} begins with none of {', '.join(_TRIGGERS)} and a colon"
+            )
+        found[kind.strip()].append(unquote(text.strip()))
+    return make_triggers(found["exact"], found["prefix"], found["phrase"], found["regex"])

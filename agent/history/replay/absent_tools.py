@@ -25,8 +25,8 @@ class AbsentTool:
 
     effect: Effect = "effect"
 
-    def __init__(self, name: str, stage: Stage, ephemeral: int = 0) -> None:
-        self.traits = ToolTraits(ephemeral=ephemeral)
+    def __init__(self, name: str, stage: Stage, ephemeral: int = 0, is_of_flow: bool = False) -> None:
+        self.traits = ToolTraits(ephemeral=ephemeral, is_of_flow=is_of_flow)
         self.spec = ToolSpec(name, "", {})
         self._stage = stage
 

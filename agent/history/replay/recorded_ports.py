@@ -3,6 +3,7 @@
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -19,10 +20,11 @@ from ....actions.ports import (
     ToolTraits,
 )
 from ....actions.ports.advice import CallAdvice, PromptAdvice
+from ....actions.ports.message_router import RoutedMessage
 from ....actions.ports.run_inputs import ValidateAnswer
 from ....actions.turn.calls.tool_results import edit_note
 from ....actions.turn.output.answers import parse_problem
-from ....state.application import InboxTaken
+from ....state.application import FlowMatch, InboxTaken
 from ....state.calls import (
     ApprovalFingerprint,
     Effect,
@@ -35,6 +37,7 @@ from ....state.calls import (
     PendingCall,
 )
 from ....state.conversation.messages import Message, ToolResult, ToolUse, UserContent
+from ....state.conversation.transcript import Transcript
 from ....state.errors import ContextFull, SandburError
 from ....state.session import WaitingMessage
 from ....state.store.recording import CallMove
@@ -68,6 +71,10 @@ class DivergenceError(SandburError):
     def __init__(self, kind: DivergenceKind, message: str) -> None:
         super().__init__(message)
         self.kind: DivergenceKind = kind
+
+
+TEXT_KINDS = ("instructions", "skill")
+"""Of flows: the model reads a text with the message."""
 
 
 @dataclass(slots=True)
@@ -244,6 +251,29 @@ class RecordedInbox:
         return self._stage.moment.steering
 
 
+class RecordedRouter:
+    """Routes each message as it was routed then, whatever the flows of today are."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    async def route(self, text: str) -> RoutedMessage | None:
+        moment = self._stage.moment
+        match: FlowMatch | None = moment.after["flow"]
+        if moment.flow is None or match is None:
+            return None
+        calls: Sequence[PendingCall] = moment.after["pending_tool_calls"]
+        history: Transcript = moment.after["chat_history"]
+        is_text = match.kind in TEXT_KINDS
+        return RoutedMessage(
+            match,
+            arguments=calls[0].arguments if calls else "{}",
+            text=history.last.text if is_text and history.last is not None else "",
+            steps=tuple(step.description for step in moment.after["vibe_plan"]),
+            goal=moment.after["current_goal"] or "",
+        )
+
+
 class RecordedAdvice:
     """Returns the recorded answers of hooks. No hook runs."""
 
@@ -273,7 +303,7 @@ class RecordedAdvice:
         moment = self._stage.moment
         if len(moment.after["chat_history"]) == len(moment.before["chat_history"]):
             return PromptAdvice(refusal="refused by a hook")
-        return PromptAdvice(context=self._next_comment())
+        return PromptAdvice(context=self._find_context(moment))
 
     async def before_call(self, use: ToolUse) -> CallAdvice:
         calls: Sequence[PendingCall] = self._stage.moment.after["pending_tool_calls"]
@@ -295,6 +325,15 @@ class RecordedAdvice:
     async def before_compression(self) -> None: ...
 
     async def after_compression(self, summary: str) -> None: ...
+
+    def _find_context(self, moment: Moment) -> str:
+        """Return what a hook added to the message of the step; empty if it added nothing."""
+        added = list(moment.after["chat_history"].part(len(moment.before["chat_history"])))
+        behind = takewhile(lambda message: message.origin != "person", reversed(added))
+        notes = [message.text for message in behind if message.origin == "runtime" and message.text][::-1]
+        match: FlowMatch | None = moment.after["flow"]
+        own = 1 if moment.flow is not None and match is not None and match.kind in TEXT_KINDS else 0
+        return notes[0] if len(notes) > own else ""
 
     def _next_comment(self) -> str:
         """Return the runtime's next comment that the step recorded."""

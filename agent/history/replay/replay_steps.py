@@ -30,7 +30,7 @@ from ....state.store.recording import (
     select_rows_between,
 )
 from ....state.store.store import Store
-from ....state.trace import ModelCalled, RunBegan, RunEnded
+from ....state.trace import FlowStarted, ModelCalled, RunBegan, RunEnded
 
 Values = Mapping[str, Any]
 """Field -> value, for fields of `ApplicationState`."""
@@ -150,7 +150,9 @@ class Moment:
     message: Message | None = None
     """The person's message if it began a turn in this step."""
     steering: Sequence[WaitingMessage] = ()
-    """The steering messages that arrived while the model worked and that this step added to the history."""
+    """Steering messages from while the model worked, which the step added to the history."""
+    flow: FlowStarted | None = None
+    """The flow or skill that the message of the step started."""
 
     @property
     def began(self) -> RunBegan | None:
@@ -248,6 +250,7 @@ def _moments(owner: Owner, reader: StateReader, action: str | None) -> Iterator[
             before = _apply_run_settings(before, began)
         after = reader.take(step)
         new_taken = _list_new_numbers(before, after)
+        flow = parts.flow(since, step.row)
         yield Moment(
             owner=owner,
             seq=step.seq,
@@ -260,10 +263,15 @@ def _moments(owner: Owner, reader: StateReader, action: str | None) -> Iterator[
             after=after,
             goes_to=parts.next_action(step, owner.steps[place + 1 : place + 2]),
             steering=parts.take_steering(
-                since, step.row, _opens_turn(step.action, after), new_taken, after["run_options"].instructions
+                since,
+                step.row,
+                flow is not None or _opens_turn(step.action, after),
+                new_taken,
+                after["run_options"].instructions,
             )
             if new_taken
             else (),
+            flow=flow,
             **parts.of(since, step.row, first),
         )
         action, before, since = step.action, after, step.row + 1
@@ -322,6 +330,11 @@ class _Parts:
         """Return the newest start of a run among the rows from `first` to before `last`, or None."""
         began = reversed(select_rows_between(self._traces, first, last))
         return next((one for one in began if isinstance(one.record, RunBegan)), None)
+
+    def flow(self, first: int, last: int) -> FlowStarted | None:
+        """Return the flow that a message started in the rows from `first` to before `last`."""
+        traces = (one.record for one in select_rows_between(self._traces, first, last))
+        return next((one for one in traces if isinstance(one, FlowStarted)), None)
 
     def next_action(self, step: RecordedStep, following: Sequence[RecordedStep]) -> str | None:
         """Return the action after a step, or the action that the run was about to start when it ended."""
@@ -405,10 +418,10 @@ def _is_persons_message(message: Message) -> bool:
 def inputs_of(moment: Moment) -> dict[str, Any]:
     """Return the inputs of the recorded action, computed from its results."""
     if moment.action == "prompt":
-        if moment.steering and not moment.after["turn_open"]:
+        if moment.steering and not moment.after["turn_open"] and moment.flow is None:
             return {"user_input": "", "observes": True}
         for call in moment.after["pending_tool_calls"]:
-            if call.origin != "model":
+            if call.origin not in ("model", "flow"):
                 return {"user_input": moment.after["user_input"], "runs": call.origin}
         has_files = moment.message is not None and any(moment.message.files)
         return {

@@ -50,6 +50,7 @@ from .recorded_ports import (
     RecordedInbox,
     RecordedJournal,
     RecordedModel,
+    RecordedRouter,
     RecordedTool,
     RecordedWitness,
     Stage,
@@ -97,7 +98,7 @@ def _tools_of(today: Today, settings: SessionSettings, conditions: Conditions, s
         return with_reader(shipped | own, settings)
 
     whole = complete_groups(select_tools(shipped | own, choice).tools, settings)
-    if not any(isinstance(tool, AbsentTool) for tool in own.values()):
+    if not any(isinstance(tool, AbsentTool) and not tool.traits.is_of_flow for tool in own.values()):
         return whole
     # A tool that activates or finds other tools is missing if those tools are.
     lost = conditions.tools.keys() - whole.keys() - load_declared_traits().keys() - RESERVED_NAMES
@@ -108,14 +109,16 @@ def _own_tools(
     today: Today, settings: SessionSettings, conditions: Conditions, stage: Stage
 ) -> dict[str, Tool]:
     choice = settings.tool_choice
+    of_flows = frozenset(conditions.flow_tools)
     own = {
-        name: today.own.get(name) or AbsentTool(name, stage, conditions.ephemeral.get(name, 0))
-        for name in settings.own_tools
+        name: today.own.get(name)
+        or AbsentTool(name, stage, conditions.ephemeral.get(name, 0), name in of_flows)
+        for name in {**settings.own_tools, **dict.fromkeys(conditions.flow_tools)}
     }
     if choice.available_groups or 0 < choice.most_listed < len(own):
         # The first request does not show deferred tools, so all tools are kept.
         return own
-    return {name: tool for name, tool in own.items() if name in conditions.tools}
+    return {name: tool for name, tool in own.items() if name in conditions.tools or name in of_flows}
 
 
 def _settings_of(settings: SessionSettings, conditions: Conditions) -> SessionSettings:
@@ -169,6 +172,7 @@ def _bound(
         turn=turn_rules(then, output),
         hooks=RecordedAdvice(stage),
         inbox=RecordedInbox(stage),
+        router=RecordedRouter(stage),
     )
     builder = cast(Any, ApplicationBuilder())
     application = (
@@ -263,7 +267,11 @@ class Walk:
             )
             then = _settings_of(moment.owner.settings, began.conditions)
             tools = _tools_of(self._today, then, began.conditions, self._stage)
-            absent = {name for name, tool in tools.items() if isinstance(tool, AbsentTool)}
+            absent = {
+                name
+                for name, tool in tools.items()
+                if isinstance(tool, AbsentTool) and not tool.traits.is_of_flow
+            }
             recorded_tools = began.conditions.tools
             self._tools = {
                 spec.name: recorded_tools[spec.name] if spec.name in absent else tool_digest(spec)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbur.actions.ports import EventPort, Masker, Model, Ports, Toolbox
+from sandbur.actions.ports.message_router import MessageRouter
 from sandbur.actions.tools.registry import builtin_tools
 from sandbur.agent.config.load import load_settings
 from sandbur.agent.extensions.hooks.hooks import Hooks, HookSession
@@ -48,6 +49,7 @@ async def open_real(
     toolbox: Toolbox | None = None,
     middleware: Sequence[Middleware] = (),
     hooks: Mapping[str, Any] | None = None,
+    router: MessageRouter | None = None,
     **rules: Any,
 ) -> Session:
     """Open a session that works in `folder`; `rules` are the lists `allow` and `deny`.
@@ -89,6 +91,7 @@ async def open_real(
         turn=turn_rules(settings, output),
         hooks=hook,
         inbox=inbox,
+        router=router,
     )
     session = Session(
         position, ports, inbox, SessionRules(settings, policy_of, gate.change), Limits(), observers,

@@ -36,6 +36,7 @@ def test_nothing_said_gives_the_defaults(machine: Machine) -> None:
         resume="ask",
         of_extensions={
             "hooks": (),
+            "flows": {},
             "mcp_servers": {},
             "http_tools": {},
             "openapi": {},

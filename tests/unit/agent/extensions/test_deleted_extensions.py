@@ -19,11 +19,14 @@ SETTINGS = {
     "mcp": ("mcp_servers = {}", "`mcp_servers`"),
     "telemetry": ("otel = true", "`otel`"),
     "hooks": ("hooks = {}", "`hooks`"),
+    "flows": ("flows = {}", "`flows`"),
     "python_code": ("execute_python = true", "`execute_python`"),
     "agents": ("agent_depth = 0", "`agent_depth`"),
 }
 """Extension -> a line of a `config.toml` that sets one of its settings, and how an error names the key."""
-COMMANDS = {"mcp": "mcp", "acp": "acp", "replay": "replay", "tracking": "ui", "agents": "agents"}
+COMMANDS = {
+    "flows": "flows", "mcp": "mcp", "acp": "acp", "replay": "replay", "tracking": "ui", "agents": "agents",
+}  # fmt: skip
 """Extension -> one of its commands."""
 
 

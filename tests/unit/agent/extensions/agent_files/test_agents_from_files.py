@@ -190,7 +190,7 @@ async def test_instructions_of_a_flow_stand_behind_their_message_in_every_reques
         for text in ("Refund A-17", "It is broken.", "Hi"):
             await session.run(text)
         assert next(message.text for message in session.history) == "Refund A-17"
-        assert "Ask why A-17 came back." not in str(session.history)
+        assert [one.origin for one in session.history][:3] == ["person", "runtime", "model"]
     sent = [[message.text for message in request.messages] for request in model.requests]
     assert sent[0] == ["Refund A-17", "Ask why A-17 came back."]
     assert [each[:3] for each in sent[1:]] == [["Refund A-17", "Ask why A-17 came back.", "Why?"]] * 2

@@ -18,7 +18,13 @@ class Phrase:
     literals: tuple[str, ...]
     """The texts before, between and after the gaps, in lower case."""
     gaps: tuple[str, ...]
-    """The names of the gaps; the name of `*` is empty."""
+    """The names of the gaps; empty for `*`."""
+    text: str = ""
+    """As it was written."""
+
+    @property
+    def names(self) -> set[str]:
+        return set(filter(None, self.gaps))
 
     def match(self, message: str) -> Mapping[str, str] | None:
         """Return the values of the named gaps, or None if the message does not match.
@@ -26,7 +32,7 @@ class Phrase:
         Upper case, repeated blanks and a sign at the end make no difference. The value of a named gap is
         never empty.
         """
-        text = _plain(message)
+        text = shorten_spaces(message)
         folded = text.lower()
         if len(text) > _MOST_CHARS or len(folded) != len(text):
             return None
@@ -55,7 +61,7 @@ def parse_phrase(text: str) -> Phrase:
     """Parse a phrase; raises `ValueError` if it has no word, or two gaps without a text between them."""
     literals: list[str] = []
     gaps: list[str] = []
-    plain = _plain(text)
+    plain = shorten_spaces(text)
     at = 0
     for found in _PIECE.finditer(plain):
         literals.append(plain[at : found.start()].lower())
@@ -68,20 +74,10 @@ def parse_phrase(text: str) -> Phrase:
         raise ValueError("has two gaps without a text between them")
     names = [name for name in gaps if name]
     if len(set(names)) < len(names):
-        raise ValueError("has two gaps with the same name")
-    return Phrase(tuple(literals), tuple(gaps))
+        raise ValueError("has two gaps of one name")
+    return Phrase(tuple(literals), tuple(gaps), text)
 
 
-def _plain(text: str) -> str:
-    """Return a text with single blanks and without a sign at its end."""
+def shorten_spaces(text: str) -> str:
+    """Return a text with single blanks, without the sign at its end."""
     return " ".join(text.split()).rstrip(".!? 。！？")
-
-
-def fill_gaps(text: str, values: Mapping[str, str]) -> str:
-    """Replace each {name} in a text by its value; other braces stay."""
-    return _PIECE.sub(lambda found: values.get(found[1] or "", found[0]), text)
-
-
-def find_gaps(text: str) -> set[str]:
-    """Return the names of the gaps in a text."""
-    return {found[1] for found in _PIECE.finditer(text) if found[1]}

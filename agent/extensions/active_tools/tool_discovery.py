@@ -10,12 +10,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ...actions.ports import Tool
-from ...actions.tools.functions.function_tool import FunctionTool
-from ...state.errors import ConfigError, SandburError
-from ..config.load import TOOLS_FOLDER, TOOLS_GROUP, has_entry_points
-from ..config.paths import project_folders, read_whole
-from ..config.trust import is_trusted_place, trust_place
+from ....actions.ports import Tool
+from ....actions.tools.functions.function_tool import FunctionTool
+from ....state.errors import ConfigError, SandburError
+from ...config.load import TOOLS_FOLDER, TOOLS_GROUP, has_entry_points
+from ...config.paths import project_folders, read_whole
+from ...config.trust import is_trusted_place, trust_place
 
 _MOST_FILES = 50
 _MOST_BYTES = 1 << 20

@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from sandbur.agent.extensions.agent_files.phrase import fill_gaps, parse_phrase
+from sandbur.actions.turn.flows.answers import fill_text
+from sandbur.actions.turn.flows.phrase import parse_phrase
 
 MATCHES = [
     ("opening hours", "Opening  HOURS?", {}),
@@ -45,4 +46,4 @@ def test_no_message_makes_a_phrase_slow() -> None:
 
 
 def test_a_value_that_looks_like_a_gap_stays_as_it_is() -> None:
-    assert fill_gaps("{a} and {b} and {c} *", {"a": "{b}", "b": "2"}) == "{b} and 2 and {c} *"
+    assert fill_text("{a} and {b} and {c} *", {"a": "{b}", "b": "2"}) == "{b} and 2 and {c} *"

@@ -1,0 +1,37 @@
+"""What decides about a message before any model is asked: flows and triggers of skills."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ...state.application import FlowMatch
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedMessage:
+    """What follows a message, in place of a question to the model or before it."""
+
+    match: FlowMatch
+    arguments: str = "{}"
+    """For a tool: the JSON object of the call's arguments."""
+    text: str = ""
+    """For instructions and skills: what the model reads with the message."""
+    steps: tuple[str, ...] = ()
+    """For a plan: the descriptions of its steps."""
+    goal: str = ""
+    """For a plan: its goal; empty: the message."""
+
+
+def refuse_message(name: str, notice: str) -> RoutedMessage:
+    """Return what follows a `/flow` command that starts nothing: a notice, in one sentence for the person."""
+    why = "it was named after /flow"
+    return RoutedMessage(FlowMatch(name=name[:64], kind="refused", why=why, answer=notice))
+
+
+class MessageRouter(Protocol):
+    """Matches messages of a person in their order: flows, then triggers of skills."""
+
+    async def route(self, text: str) -> RoutedMessage | None:
+        """Return what a message starts; None: the model decides. `text` has no secret in it."""
+        ...
