@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from ...actions.tools.registry import SERVER_PREFIX
 from ...state.application import ExecutionMode
 from ...state.session import SessionSettings, SpawnedBy, ToolChoice
 from ..runtime.agent_definition import Definition
@@ -15,6 +16,8 @@ from ..session.session import Session
 from .agent_spec import AgentSpec
 
 _BY_FREEDOM: tuple[ExecutionMode, ...] = ("plan", "interactive", "auto-edit", "yolo")
+_TOOLS_TO_START = ("task",)
+"""Whether an agent has this tool depends on the agents that it may start, and not on its list of tools."""
 _RULES = ("allow", "ask", "deny", "add_dirs", "sandbox", "allow_net", "variables")
 """What a sub-agent takes from its parent again each time it is opened."""
 
@@ -26,12 +29,20 @@ def narrow_mode(wish: ExecutionMode | None, parent: ExecutionMode) -> ExecutionM
 
 
 def make_child_settings(
-    parent: Session, spec: AgentSpec, spawned_by: SpawnedBy, model: str = ""
+    parent: Session,
+    spec: AgentSpec,
+    spawned_by: SpawnedBy,
+    model: str = "",
+    skills: Sequence[str] = (),
 ) -> SessionSettings:
-    """Return the settings of a new sub-agent that a file describes, or that is like its parent."""
+    """Return the settings of a new sub-agent that a file describes, or that is like its parent.
+
+    `skills` are the texts of the skills that it has read when it begins.
+    """
     settings = parent.settings
+    instructions = "\n\n".join(filter(None, (spec.instructions, *skills)))
     prompt = sub_agent_prompt(
-        settings.system_prompt, spec.instructions, Path(settings.cwd), tuple(map(Path, settings.add_dirs))
+        settings.system_prompt, instructions, Path(settings.cwd), tuple(map(Path, settings.add_dirs))
     )
     changes: dict[str, Any] = {
         "system_prompt": prompt,
@@ -84,12 +95,20 @@ def renew_child_settings(stored: SessionSettings, parent: Session) -> SessionSet
 
 def _narrow_tools(parent: Session, spec: AgentSpec) -> ToolChoice:
     """Return the tools of the parent that the agent may use."""
-    choice = parent.settings.tool_choice
-    never = tuple(dict.fromkeys((*choice.never, *spec.disallowed_tools)))
+    choice, names = parent.settings.tool_choice, tuple(parent.ports.toolbox)
+    others = () if spec.mcp_servers is None else _list_tools_of_others(names, spec.mcp_servers)
+    never = tuple(dict.fromkeys((*choice.never, *spec.disallowed_tools, *others)))
     if spec.tools is None:
         return choice.model_copy(update={"never": never})
-    only = tuple(_match(parent.ports.toolbox, spec.tools))
-    return choice.model_copy(update={"only": only, "never": never})
+    only = tuple(_match(names, (*spec.tools, *_TOOLS_TO_START)))
+    # Without a name, `only` would mean all tools.
+    return choice.model_copy(update={"only": only, "never": never if only else names})
+
+
+def _list_tools_of_others(names: Iterable[str], servers: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the tools of the tool servers that an agent does not name."""
+    own = tuple(f"{SERVER_PREFIX}{server}__" for server in servers)
+    return tuple(name for name in names if name.startswith(SERVER_PREFIX) and not name.startswith(own))
 
 
 def _match(names: Iterable[str], patterns: tuple[str, ...]) -> Iterable[str]:

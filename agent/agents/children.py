@@ -22,6 +22,7 @@ from ...state.application import ApplicationState, RunOptions
 from ...state.calls import CallDecision, PendingCall, SubAgentCall, relayed_call_id
 from ...state.errors import SandburError, StoreError, UsageError
 from ...state.session import SessionSettings, SpawnedBy
+from ..extensions.extension import load
 from ..runtime.agent_definition import Definition, SessionPlace, SubAgentDefinition
 from ..runtime.extension_runtime import ProcessContext
 from ..runtime.prompts import session_prompt
@@ -33,6 +34,8 @@ from .child_settings import make_child_settings, make_program_settings, narrow_m
 
 _NAMESPACE = uuid.UUID("6f2d3f5e-5b0c-4d57-9b0b-0b6a5c1f7a11")
 """Of the ids of sub-agents' sessions; stored sessions depend on it."""
+_FIND_SKILLS = ".agent.extensions.skills.catalogue:find_skills"
+"""Loaded only for an agent that names skills: they are an extension of their own."""
 _MOST_UNREAD = 64
 """Events of one sub-agent that are passed on before it waits for the reader."""
 GENERAL = AgentSpec(name="general", description="", instructions="")
@@ -176,7 +179,14 @@ class Children:
             return make_program_settings(parent, own, prompt, spawned_by.model_copy(update=limits))
         _require_known_model(task, parent.settings)
         limits = {"max_turns": task.agent.max_turns, "may_start": task.agent.may_start}
-        return make_child_settings(parent, task.agent, spawned_by.model_copy(update=limits), task.model)
+        if task.agent.isolation:
+            raise UsageError(
+                f"The agent {task.agent.name} is to work in a copy of the folder, which is not possible yet.",
+                "Take `isolation` out of its file, or use another agent.",
+            )
+        skills = await asyncio.to_thread(_read_skills, task.agent, parent, self._process)
+        own_limits = spawned_by.model_copy(update=limits)
+        return make_child_settings(parent, task.agent, own_limits, task.model, skills)
 
     def _definition_of(
         self, parent: Session, definition: Definition, task: Task, settings: SessionSettings
@@ -267,6 +277,17 @@ def _require_own(stored: SessionSettings, parent: Session, child_id: str) -> Non
         raise UsageError(f"The session {child_id[:60]} is no sub-agent of this session.", "Start a new one.")
 
 
+def _read_skills(agent: AgentSpec, parent: Session, process: ProcessContext) -> tuple[str, ...]:
+    """Return the texts of the skills of an agent; raises `UsageError` for one that is not there."""
+    if not agent.skills:
+        return ()
+    found = load(_FIND_SKILLS)(Path(parent.settings.cwd), process.env).skills
+    for name in agent.skills:
+        if name not in found:
+            raise UsageError(f"The agent {agent.name} needs the skill {name}, which is not here.")
+    return tuple(found[name].text() for name in agent.skills)
+
+
 def _require_known_model(task: Task, settings: SessionSettings) -> None:
     """Raise `UsageError` for a model that nobody configured: a model must not choose what may cost more."""
     known = {settings.model, *settings.fallback_models, *task.models}
@@ -340,8 +361,10 @@ def _relay(call: PendingCall, child: Session, task_call_id: str) -> PendingCall:
         call_id=call.call_id,
         agents=(name, *(() if below is None else below.agents)),
     )
+    reason = call.reason if below is None else call.reason.partition(": ")[2]
     changes: dict[str, Any] = {
         "call_id": relayed_call_id(task_call_id, call.call_id),
+        "reason": f"sub-agent {'/'.join(own.agents)}: {reason}",
         "sub_agent": own,
         "binding": None,
         "hook": None,

@@ -19,6 +19,7 @@ from ...actions.ports.events import (
     RunFinished,
     RunStarted,
     StepChanged,
+    SubAgentEvent,
     TextDelta,
     ThinkingDelta,
     ToolFinished,
@@ -81,8 +82,10 @@ def make_failure(error: SandburError) -> RunFinished:
 
 def stream_object(event: Event) -> Object | None:
     """Return the stream line of an event without `session_id` and `seq`, or None if it is not streamed."""
-    encode = _ENCODERS.get(type(event))
-    return encode(event) if encode is not None else None
+    encode = _ENCODERS.get(type(event.event if isinstance(event, SubAgentEvent) else event))
+    if encode is None:
+        return None
+    return _sub_agent(event) if isinstance(event, SubAgentEvent) else encode(event)
 
 
 def plan_objects(steps: Iterable[VibeStep]) -> list[Object]:
@@ -94,13 +97,18 @@ def plan_objects(steps: Iterable[VibeStep]) -> list[Object]:
 
 def pending_objects(pending: Iterable[PendingCall]) -> list[Object]:
     return [
-        _decision(PendingDecision(call.call_id, call.tool, call.arguments, call.kind, call.reason))
+        _decision(
+            PendingDecision(call.call_id, call.tool, call.arguments, call.kind, call.reason, call.sub_agent)
+        )
         for call in pending
     ]
 
 
 def _decision(pending: PendingDecision) -> Object:
-    return {**asdict(pending), "arguments": arguments_object(pending.arguments)}
+    own = pending.sub_agent
+    fields = {**asdict(pending), "arguments": arguments_object(pending.arguments)}
+    del fields["sub_agent"]
+    return fields if own is None else {**fields, "agents": list(own.agents), "agent_id": own.session_id}
 
 
 def _line(kind: str, *names: str) -> Callable[[Any], Object]:
@@ -123,6 +131,25 @@ def _parent(event: ToolRequested | ToolFinished) -> Object:
 
 def _plan(event: PlanChanged | PlanResumed) -> Object:
     return {"type": "plan", "steps": plan_objects(event.steps)}
+
+
+def _sub_agent(event: SubAgentEvent) -> Object:
+    """Return the line of a sub-agent's event: with the agent, and other types for its start and its end."""
+    agent, inner = event.agent, event.event
+    places = {"index": agent.index, "iteration": agent.iteration}
+    own = {
+        "agent_id": agent.agent_id,
+        "parent_id": agent.parent_id,
+        "agent": agent.name,
+        "branch": agent.branch,
+        **{name: value for name, value in places.items() if value is not None},
+    }
+    if isinstance(inner, RunStarted):
+        return {"type": "agent_started", "description": agent.description, "model": inner.model, **own}
+    if isinstance(inner, RunFinished):
+        ending = {"status": inner.status, "result": inner.result, "duration_ms": inner.duration_ms}
+        return {"type": "agent_finished", **ending, "usage": inner.usage.model_dump(), **own}
+    return {**(stream_object(inner) or {}), **own}
 
 
 _ENCODERS: dict[type, Callable[[Any], Object]] = {

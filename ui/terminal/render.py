@@ -19,6 +19,7 @@ from ...actions.ports.events import (
     RunFinished,
     RunStarted,
     StepChanged,
+    SubAgentEvent,
     TextDelta,
     ThinkingDelta,
     ToolFinished,
@@ -44,6 +45,7 @@ from .view.folds import Folds
 from .view.footer import Footer
 from .view.plan_view import PlanView
 from .view.scrollback import Scrollback
+from .view.sub_agents import SubAgentsView
 from .view.thinking import ThinkingView
 from .view.work import WorkView
 
@@ -106,6 +108,7 @@ class Renderer:
             ApprovalNeeded: self._await_approval,
             Notice: lambda event: self._note(event.message),
             UsageChanged: self._use,
+            SubAgentEvent: SubAgentsView(self._calls).show,
             RunFinished: self._finish_run,
         }
 

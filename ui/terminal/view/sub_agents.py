@@ -1,0 +1,61 @@
+"""What sub-agents do, in the live row of the call that started each of them."""
+
+from dataclasses import dataclass
+
+from ....actions.ports.events import (
+    ApprovalNeeded,
+    MessageAdded,
+    SubAgentEvent,
+    ToolOutput,
+    ToolRequested,
+    UsageChanged,
+)
+from ..lines import title
+from ..status import short_count, tokens_of
+from ..text.sanitize import one_line
+from .calls import CallsView
+
+_MOST_CHARS = 120
+
+
+@dataclass(slots=True)
+class _Progress:
+    call_id: str
+    """The call in the session of the view."""
+    tokens: int | None = 0
+
+
+class SubAgentsView:
+    """Writes one line for each thing that a sub-agent does; its call shows the newest."""
+
+    def __init__(self, calls: CallsView) -> None:
+        self._calls = calls
+        self._known: dict[str, _Progress] = {}
+        """By the id of the sub-agent's session."""
+
+    def show(self, event: SubAgentEvent) -> None:
+        agent = event.agent
+        if agent.agent_id not in self._known:
+            above = self._known.get(agent.parent_id)
+            self._known[agent.agent_id] = _Progress(agent.call_id if above is None else above.call_id)
+        progress = self._known[agent.agent_id]
+        if isinstance(event.event, UsageChanged):
+            progress.tokens = tokens_of(event.event.usage)
+        elif text := _describe(event):
+            used = "" if not progress.tokens else f"  {short_count(progress.tokens)} tokens"
+            self._calls.add_output(ToolOutput(progress.call_id, f"\n{text}{used}"))
+
+
+def _describe(event: SubAgentEvent) -> str:
+    """Return what a sub-agent does now, as one line; empty for an event that says nothing about it."""
+    below = event.agent.branch.partition("/")[2]
+    who = f"{one_line(below)}: " if below else ""
+    match event.event:
+        case ToolRequested(tool=tool, arguments=arguments):
+            return f"{who}{title(tool, arguments)}"[:_MOST_CHARS]
+        case MessageAdded(role="assistant", content=content) if content.strip():
+            return f"{who}{one_line(content)}"[:_MOST_CHARS]
+        case ApprovalNeeded():
+            return f"{who}waits for a decision"
+        case _:
+            return ""
