@@ -23,7 +23,7 @@ from ...state.calls import Settlement
 from ...state.conversation.messages import Message, UserContent
 from ...state.errors import SessionHeld, WrongType
 from ...state.session import Effort, SandboxWish
-from ..agents.agent_tool import AgentTool
+from ..extensions.extension import load
 from ..extensions.middleware.agent_hooks import HasHooks
 from ..runtime.agent_definition import AgentParts, Definition, Instructions, SubAgentDefinition, find_variable
 from ..runtime.compaction import Compaction
@@ -223,7 +223,8 @@ class Agent(HasHooks, Generic[OutputT]):
         Raises `UsageError` without a name or a description, here or in the agent.
         """
         sub_agent = self.as_sub_agent(name, description)
-        return AgentTool(sub_agent.name, sub_agent)
+        made: Tool = load(".agent.agents.agent_tool:AgentTool")(sub_agent.name, sub_agent)
+        return made
 
     @overload
     async def run(

@@ -191,7 +191,7 @@ class CallProgress:
             async with asyncio.timeout(self._quiet_s) as self._deadline:
                 return await work
         except TimeoutError:
-            raise NoAnswer(f"it was silent for {self._quiet_s:g} s") from None
+            raise NoAnswer(f"it sent no message for {self._quiet_s:g} s") from None
         finally:
             self._deadline = None
 

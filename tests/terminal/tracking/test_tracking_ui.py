@@ -25,7 +25,7 @@ TOKEN = "a-token_that-nobody-guesses"
 def filled(tmp_path_factory: pytest.TempPathFactory) -> str:
     url = f"sqlite:///{tmp_path_factory.mktemp('store')}/sandbur.db"
     store = Store.open(url)
-    asyncio.run(chat(store, "hostile", HOSTILE, said=HOSTILE))
+    asyncio.run(chat(store, "hostile", HOSTILE, text=HOSTILE))
     store.close()
     return url
 

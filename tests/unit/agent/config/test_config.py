@@ -100,6 +100,9 @@ def test_a_setting_stands_in_its_row_and_where_it_is_used() -> None:
         "agent/extensions/agent_files/schema.py",  # a key of agent files, too
         "agent/agents/agent_spec.py",  # the same, of agents as Markdown
         "agent/agents/agent_parser.py",
+        "agent/agents/children.py",
+        "agent/runtime/assembly.py",
+        "state/session.py",  # the limit of a sub-agent
         "ui/commands/agents/listing.py",
     }
 
@@ -276,8 +279,8 @@ def test_an_empty_variable_and_a_strangers_variable_say_nothing(machine: Machine
         ({"store": "postgres://u:hunter2@h:x/d"}, "no readable host"),
         ({"store": "runs.db"}, "no store URL"),
         ({"store": "sqlite://runs.db"}, "no store URL"),
-        ({"store": "sqlite:///"}, "must be a file"),
-        ({"store": "sqlite:///:memory:"}, "must be a file"),
+        ({"store": "sqlite:///"}, "needs a file"),
+        ({"store": "sqlite:///:memory:"}, "needs a file"),
     ],
 )
 def test_a_bad_flag_is_a_usage_error(machine: Machine, options: dict[str, Any], said: str) -> None:

@@ -70,7 +70,7 @@ def test_a_test_that_never_fails_blames_no_step(command: Command) -> None:
     session_id = worked(command, *COUNTING[:2])
     ended = command.run("bisect", session_id, "--test", "true")
     assert ended.code == 4
-    assert "still good after step 6" in ended.out
+    assert "still passes after step 6" in ended.out
 
 
 def test_steps_between_which_nothing_can_be_tested_are_all_named(command: Command) -> None:

@@ -283,7 +283,7 @@ async def test_a_session_whose_tool_is_gone_says_so_and_opens(env: dict[str, str
     async with Agent(ScriptedModel(["Yes."]), tools=[other], env=env).session("s") as session:
         said = " ".join(session.notices)
         assert "ship" in said
-        assert "changed since: double" in said
+        assert "changed since it began: double" in said
         assert (await session.run("Still there?")).output == "Yes."
 
 

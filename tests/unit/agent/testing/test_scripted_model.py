@@ -54,7 +54,7 @@ async def test_a_request_beyond_the_script_fails_the_run_with_a_sentence(store: 
     assert (
         "1 replies, and this is request 2, after \"act gave back 'did one'\" of the tool" in end.error.message
     )
-    with pytest.raises(AssertionError, match="asked 1 times more"):
+    with pytest.raises(AssertionError, match="got 1 requests more"):
         model.assert_done()
 
 

@@ -19,7 +19,7 @@ from sandbur.state.store.store import Store
 async def test_a_folder_is_a_project_and_a_session_an_application(
     store: Store, backend: StoreBackend
 ) -> None:
-    await chat(store, "one", "hello", said="say hello")
+    await chat(store, "one", "hello", text="say hello")
     await chat(store, "two", "hello")
     (project,) = await backend.list_projects(asking())
     assert (project.id, project.name, project.num_apps) == (HERE, str(Path.cwd()), 2)
@@ -33,7 +33,7 @@ async def test_a_folder_is_a_project_and_a_session_an_application(
 
 
 async def test_a_step_shows_its_input_state_and_result(store: Store, backend: StoreBackend) -> None:
-    await chat(store, "s", "the answer", said="the question")
+    await chat(store, "s", "the answer", text="the question")
     page = await logs(backend, "s")
     assert [step.step_start_log.action for step in page.steps] == ["prompt", "router"]
     prompt, router = page.steps
@@ -50,7 +50,7 @@ async def test_a_step_shows_its_input_state_and_result(store: Store, backend: St
 async def test_a_model_call_is_a_span_that_says_what_it_sent_and_took(
     store: Store, backend: StoreBackend
 ) -> None:
-    await chat(store, "s", [("act", {"text": "a"})], "done", said="go")
+    await chat(store, "s", [("act", {"text": "a"})], "done", text="go")
     page = await logs(backend, "s")
     last = page.steps[-1]
     (span,) = last.spans
@@ -87,7 +87,7 @@ async def test_a_session_whose_cost_is_unknown_or_unreadable_is_listed_as_such(
     (app,), _ = await backend.list_apps(asking(), HERE, None, 9, 0)
     assert app.partition_key == "- · done · one · cost unknown"
     assert (await backend.list_apps(asking(), HERE, app.partition_key, 9, 0))[1] == 1
-    await chat(store, "free", "hello", said="again")
+    await chat(store, "free", "hello", text="again")
     store.database.commit([("UPDATE steps SET fields = '[' WHERE seq = 1", ())])
     reading = StoreBackend(store.url)
     (app,), _ = await reading.list_apps(asking(), HERE, None, 9, 0)
@@ -138,9 +138,9 @@ async def test_work_on_a_step_of_the_plan_is_a_child_that_points_back(
 async def test_a_fork_and_what_it_was_forked_from_point_at_each_other(
     store: Store, backend: StoreBackend
 ) -> None:
-    await chat(store, "parent", "one", said="first")
+    await chat(store, "parent", "one", text="first")
     store.fork("parent", "child", 1)
-    await chat(store, "child", "two", said="second")
+    await chat(store, "child", "two", text="second")
     (link,) = (await logs(backend, "parent")).children
     assert (link.event_type, link.child.app_id, link.sequence_id) == ("fork", "child", 1)
     page = await logs(backend, "child")

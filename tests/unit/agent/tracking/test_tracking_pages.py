@@ -50,7 +50,7 @@ async def test_what_is_known_of_a_session_grows_with_it(store: Store, backend: S
     await chat(store, "s", "one")
     for number in range(3):
         assert len((await logs(backend, "s")).steps) == 2 + number * 2
-        await chat(store, "s", f"answer {number}", said=f"question {number}")
+        await chat(store, "s", f"answer {number}", text=f"question {number}")
     grown = await answer(backend, "s")
     afresh = StoreBackend(store.url)
     assert json.loads(grown.body) == json.loads((await answer(afresh, "s")).body)
@@ -153,7 +153,7 @@ async def test_damaged_records_do_not_hide_the_others(
 
 
 async def test_what_was_set_aside_is_not_shown(store: Store, backend: StoreBackend) -> None:
-    await chat(store, "s", "what was said", said="a question")
+    await chat(store, "s", "what was said", text="a question")
     forged = "UPDATE messages SET body = REPLACE(body, 'what was said', 'what was forged') WHERE idx = 1"
     store.database.commit([(forged, ()), ("UPDATE calls SET body = '{}'", ())])
     assert store.quarantine_damage("s")
@@ -204,12 +204,12 @@ async def test_settings_show_no_secret(store: Store, backend: StoreBackend) -> N
 async def test_a_session_that_was_deleted_and_came_back_is_read_afresh(
     store: Store, backend: StoreBackend
 ) -> None:
-    await chat(store, "s", "one", said="before")
+    await chat(store, "s", "one", text="before")
     await logs(backend, "s")
     store.delete("s")
     with pytest.raises(HTTPException, match="404"):
         await answer(backend, "s")
-    await chat(store, "s", "two", said="after")
+    await chat(store, "s", "two", text="after")
     text = (await answer(backend, "s")).body.decode()
     assert "after" in text
     assert "before" not in text.partition('"steps"')[2]

@@ -140,7 +140,9 @@ def test_a_session_has_the_children_that_its_calls_spawned(store: Store) -> None
     rest = store.index.children_of("p", limit=4, cursor=(first[-1].created_at, first[-1].id))
     assert [one.id for one in (*first, *rest)] == [f"child{number}" for number in range(7)]
     assert first[2].spawned_by == SpawningCall(session_id="p", sequence=2, call_id="c2")
-    assert store.index.settings("child2").spawned_by == first[2].spawned_by
+    assert store.index.settings("child2").spawned_by == SpawnedBy(
+        session_id="p", sequence=2, call_id="c2", agents=("a",)
+    )
     assert (store.index.forks("p"), store.index.summary("fork").spawned_by) == ((), None)
     store.delete("p")
     assert len(store.index.children_of("p")) == 7

@@ -53,7 +53,7 @@ async def test_this_machine_is_not_reached_however_its_address_is_written(
     for tool in (WebFetch(), HttpRequest()):
         ended = await called(tool, "web_fetch", "http_request", mode=mode, url=url)
         assert ended.outcome == "error"
-        assert "kept for" in ended.content
+        assert "reserved for" in ended.content
     assert site.connections == 0
 
 

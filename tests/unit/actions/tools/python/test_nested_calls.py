@@ -42,7 +42,7 @@ class Errands(BuiltinTool[NoArguments]):
                 await context.calls.request(name, given)
             context.calls.finish()
         except NestedCallWaits as waits:
-            return ToolOutcome("error", "", waits_for=waits.call)
+            return ToolOutcome("error", "", waits_for=(waits.call,))
         except NestedCallsDiffer as differ:
             return ToolOutcome("error", str(differ))
         return ToolOutcome("ok", context.calls.describe())

@@ -256,7 +256,7 @@ async def test_a_tool_that_changed_behind_its_name_is_not_run(tmp_path: Path) ->
 async def test_progress_is_shown_and_gives_a_call_more_time(tmp_path: Path) -> None:
     heard: list[str] = []
     async with opened(hostile("progress", tmp_path, timeout_s=1.0), folder=tmp_path) as (tools, _):
-        outcome = await called(tools["mcp__progress__act"], heard=heard)
+        outcome = await called(tools["mcp__progress__act"], output=heard)
     assert (outcome.outcome, heard[0], heard[-1]) == ("ok", "0/4 part 0\n", "3/4 part 3\n")
 
 

@@ -122,7 +122,7 @@ async def test_an_object_without_a_role_is_an_error_that_says_so() -> None:
 
     async with ModelServer() as server, connected(server, "messages") as model:
         model.use_formatter(Broken())
-        with pytest.raises(ModelError, match="no message"):
+        with pytest.raises(ModelError, match="not a message"):
             await sent(server, model, Transcript.of(person_message("a")))
 
 
