@@ -17,6 +17,9 @@ from .model import TokenCounter as TokenCounter
 from .model import ToolChoiceKind as ToolChoiceKind
 from .model import ToolSpec as ToolSpec
 from .model import build_object_schema as build_object_schema
+from .nested_calls import NestedCalls as NestedCalls
+from .nested_calls import NestedCallsDiffer as NestedCallsDiffer
+from .nested_calls import NestedCallWaits as NestedCallWaits
 from .run_inputs import RunInputs as RunInputs
 from .session import PORTS as PORTS
 from .session import CallPlaces as CallPlaces
@@ -45,9 +48,6 @@ from .tool import HoldsSecrets as HoldsSecrets
 from .tool import KeptResults as KeptResults
 from .tool import LeavesProcesses as LeavesProcesses
 from .tool import NeedsInputs as NeedsInputs
-from .tool import NestedCalls as NestedCalls
-from .tool import NestedCallsDiffer as NestedCallsDiffer
-from .tool import NestedCallWaits as NestedCallWaits
 from .tool import Prepared as Prepared
 from .tool import Recoverable as Recoverable
 from .tool import Recovered as Recovered

@@ -57,7 +57,7 @@ class Settings(Declared):
     # fmt: off
     model: str | None = _row(None, "line", "SANDBUR_MODEL", group="run",
         flag=("-m --model", "PROVIDER/MODEL", "such as anthropic/..., ollama/..., demo"),
-        about="the model, as PROVIDER/MODEL or an alias; without one: whichever key is set, then Ollama")
+        about="the model, as PROVIDER/MODEL or an alias; by default that of the first key set, then Ollama")
     agent: str | None = _row(None, "line", "SANDBUR_AGENT", group="run",
         flag=("--agent", "MODULE:NAME|FILE", "an agent of yours, such as support.bot:agent or support.yaml"),
         about="an agent of yours that new sessions belong to: MODULE:NAME of a program, or an agent file")
@@ -66,9 +66,10 @@ class Settings(Declared):
         about="models that are used, in this order, while the first one is down")
     effort: Effort | None = _row(None, "effort", "SANDBUR_EFFORT", group="run",
         flag=("--effort", "LEVEL", "how much the model thinks: " + " | ".join(EFFORTS)),
-        about="how much the model thinks; without it as the provider has it")
+        about="how much the model thinks; by default as the provider sets it")
     mode: ExecutionMode = _row("interactive", "mode", "SANDBUR_MODE", group="run",
-        flag=("--mode", "MODE", " | ".join(MODES)), about="what runs unasked; no file can say `yolo`")
+        flag=("--mode", "MODE", " | ".join(MODES)),
+        about="which calls run without a question; no file can set `yolo`")
     allow: tuple[str, ...] = _row((), "rules", "SANDBUR_ALLOW", merge="all", group="run",
         flag=("--allow", "RULE", f"never ask: {_RULE}"),
         about="rules for calls that never ask; those of all sources count together")
@@ -79,58 +80,59 @@ class Settings(Declared):
         flag=("--deny", "RULE", f"never run: {_RULE}"),
         about="rules for calls that never run; those of all sources count together")
     catastrophic: Catastrophic = _row("ask", "catastrophic",
-        about="whether what no undo reaches asks in every mode; only your own file may say `run`")
+        about="whether commands that cannot be undone ask in every mode; only your own file may set `run`")
     add_dirs: tuple[Path, ...] = _row((), "folders", "SANDBUR_ADD_DIR", merge="all", group="run",
         flag=("--add-dir", "DIR", "one more folder to work in; repeatable"),
         about="folders to work in beside the working folder")
     sandbox: SandboxWish = _row("off", "sandbox", "SANDBUR_SANDBOX", group="run",
         flag=("--sandbox", "WISH", "confine shell commands: " + " | ".join(SANDBOXES)),
-        about="what shell commands are confined by; `required` refuses to run without one")
+        about="whether a sandbox confines shell commands; `required` refuses to run without one")
     allow_net: tuple[str, ...] = _row((), "domains", "SANDBUR_ALLOW_NET", group="run",
         flag=("--allow-net", "DOMAIN",
               "what a sandbox may reach, such as pypi.org or *.npmjs.org; no DOMAIN: everything; repeatable"),
         about="domains that a sandbox may reach; `*` is everything")
     tools: tuple[str, ...] = _row((), "names", "SANDBUR_TOOLS", group="run", harmless=True,
         flag=("--tools", "A,B", "only these tools, or groups of tools"),
-        about="the only tools, or groups of tools, that there are")
+        about="the only tools, or groups of tools, of a session")
     disallowed_tools: tuple[str, ...] = _row((), "names", "SANDBUR_DISALLOWED_TOOLS", merge="all",
         group="run", harmless=True,
         flag=("--disallowed-tools", "A,B", "never these tools, or groups of tools"),
-        about="tools, or groups of tools, that there are not")
+        about="tools, or groups of tools, that a session does not have")
     groups: tuple[str, ...] = _row((), "names", "SANDBUR_GROUPS",
         about="groups of tools that are active from the beginning")
     available_groups: tuple[str, ...] = _row((), "names", "SANDBUR_AVAILABLE_GROUPS",
         about="groups of tools that the model may make active")
     group_descriptions: Mapping[str, str] = _row({}, "aliases", merge="entries", harmless=True,
-        about="what a group of tools is for, by its name")
+        about="the purpose of a group of tools, by its name")
     max_listed_tools: int = _row(40, "count", "SANDBUR_MAX_LISTED_TOOLS", harmless=True,
-        about="with more tools than this, beside those that ship, the model finds them by a search")
+        about="with more tools than this, not counting built-in ones, the model has to search for them")
     strict_tools: bool = _row(True, "switch", "SANDBUR_STRICT_TOOLS", harmless=True,
         about="whether providers that can do so enforce the schemas of tools in new sessions")
     max_turns: int | None = _row(None, "count", "SANDBUR_MAX_TURNS", group="limits", harmless=True,
-        flag=("--max-turns", "N", "stop after N model calls"), about="model calls of one run, then it stops")
+        flag=("--max-turns", "N", "stop after N model calls"), about="the most model calls of one run")
     max_budget_usd: float | None = _row(None, "amount", "SANDBUR_MAX_BUDGET_USD", group="limits",
         harmless=True, flag=("--max-budget-usd", "X", "stop when X US dollars are spent"),
-        about="US dollars of one run, then it stops")
+        about="the most that one run may cost, in US dollars")
     timeout_s: float | None = _row(None, "seconds", "SANDBUR_TIMEOUT", group="limits", harmless=True,
-        flag=("--timeout", "SECONDS", "stop after this time"), about="seconds of one run, then it stops")
+        flag=("--timeout", "SECONDS", "stop after this time"), about="the time limit of one run, in seconds")
     cwd: Path = _row(None, "folder", group="place", flag=("-C --cd", "DIR", "work in DIR"))
     store: str = _row("", "line", "SANDBUR_STORE", group="place",
         flag=("--store", "URL", "sqlite:///PATH, postgresql://..., mysql://..., memory:"),
-        about="where sessions are kept; without it a file in the data folder")
-    tenant: str = _row("", "tenant", "SANDBUR_TENANT", about="whose sessions of a shared store these are")
+        about="the store of the sessions; by default a file in the data folder")
+    tenant: str = _row("", "tenant", "SANDBUR_TENANT",
+        about="the name of the group of sessions in a shared store")
     compress_at: float = _row(0.8, "share", "SANDBUR_COMPRESS_AT", harmless=True,
         about="the part of the context window at which the history is compressed")
     compaction: CompactionKind = _row("summary", "compaction", "SANDBUR_COMPACTION", harmless=True,
-        about="what becomes of older messages: a `summary`, `truncate` leaves them out, `off` ends the run")
+        about="what replaces older messages: a `summary`, nothing (`truncate`), or the run ends (`off`)")
     compaction_model: str | None = _row(None, "line", "SANDBUR_COMPACTION_MODEL",
-        about="the model that writes summaries, if another one")
+        about="the model that writes summaries; by default the session's")
     compaction_prompt: str | None = _row(None, "text", "SANDBUR_COMPACTION_PROMPT",
-        about="what that model is asked, in place of the usual; `{messages}` stands for the older messages")
+        about="the request for a summary; `{messages}` stands for the older messages")
     compaction_keep: int | None = _row(None, "count", "SANDBUR_COMPACTION_KEEP", harmless=True,
-        about="how many of the newest messages stay word for word; without it a quarter of the window")
+        about="how many of the newest messages stay unchanged; by default a quarter of the window")
     token_counting: Counting = _row("estimate", "counting", "SANDBUR_TOKEN_COUNTING", harmless=True,
-        about="how it is known whether a request fits: an `estimate` that learns, or asking the `provider`")
+        about="who counts the tokens of a request: an `estimate` that learns, or the `provider`")
     max_result_tokens: int = _row(20_000, "tokens", "SANDBUR_MAX_RESULT_TOKENS", harmless=True,
         about="how much of a tool's result a new session puts into its history; the rest can be read back")
     resume: Resuming = _row("ask", "resuming", "SANDBUR_RESUME",
@@ -153,7 +155,7 @@ class Settings(Declared):
     providers: Mapping[str, ProviderOverride] = _row({}, "providers", merge="entries",
         about="servers of your own, or other addresses of known providers")
     transport: TransportName = _row("http", "transport", "SANDBUR_TRANSPORT", harmless=True,
-        about="how models are asked: straight over HTTP, or by the SDKs of OpenAI and Anthropic (`sdk`)")
+        about="how models are called: directly over `http`, or by the SDKs of OpenAI and Anthropic (`sdk`)")
     theme: Theme = _row("dark", "theme", "SANDBUR_THEME", harmless=True,
         about="colours for a `dark` or a `light` terminal; `none`: bold and dim letters alone")
     plain: bool = _row(False, "switch", "SANDBUR_PLAIN", group="run", harmless=True,

@@ -151,8 +151,7 @@ class Agent(HasHooks, Generic[OutputT]):
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
         require_fitting(self._arguments)
         self.name, self.output = name, output
-        typed = parse_output_type(output)
-        of_session, of_run = split_instructions(instructions)
+        typed, (of_session, of_run) = parse_output_type(output), split_instructions(instructions)
         self._rules = RunRules[OutputT](typed, of_run, list(map(OutputValidator, output_validators)))
         self._definition = define_agent(self._arguments, of_session, typed and typed.format)
         self._module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]

@@ -119,7 +119,7 @@ async def test_a_compression_is_recorded_and_taken_back(tmp_path: Path) -> None:
         await said(desk, "remember swordfish", "second", "third")
         before = list(desk.session.state.chat_history)
         await desk.type("/compact the fish")
-        assert "/uncompact restores them" in desk.shown()
+        assert "/uncompact restores them" in desk.read_output()
         assert "Above all keep: the fish" in model.requests[-1].histories[0].last.text  # pyright: ignore
         short = [one.text for one in desk.session.state.chat_history]
         assert "SUMMARY" in short[0]

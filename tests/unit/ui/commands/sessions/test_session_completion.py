@@ -115,7 +115,7 @@ def test_zsh_completes_sessions(sessions: Command) -> None:
         terminal.see("$(touch owned) `touch owned`")
         terminal.type("\x15exit\r")
         terminal.drain(zsh)
-    assert b"\x1b]0;" not in terminal.shown
+    assert b"\x1b]0;" not in terminal.output
     assert not (folder / "owned").exists()
 
 
