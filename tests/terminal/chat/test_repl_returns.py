@@ -141,7 +141,7 @@ def test_rewind_brings_the_files_back_when_asked_to(terminal: Terminal) -> None:
     new, old = go_back(terminal, "/rewind 0", "f")
     assert new != old
     screen = "".join(terminal.screen().split())  # a long path is wrapped anywhere
-    assert f"asitwas:{file}" in screen
+    assert f"restored:{file}" in screen
     assert file.read_text() == "before\n"
     terminal.see("❯ replace before", after="what it was stays in")
 
