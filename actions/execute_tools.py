@@ -5,7 +5,7 @@ history.
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..state.application import ASKED_ONCE_MORE, NESTS_CALLS, ApplicationState
-from ..state.calls import NESTED_CALL_DECIDES, PendingCall
+from ..state.calls import NESTED_CALL_DECIDES, NestedCall, PendingCall, digest_request
 from ..state.conversation.messages import ToolResult
 from .ports import Ports
 from .ports.events import ToolFinished
@@ -83,6 +83,7 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
     for call in runner.asked.values():
         await ports.journal.record_decision(call, by="")
     for suspended in runner.waiting.values():
+        await _record_relayed(suspended.waits_for, ports)
         await ports.journal.record_decision(suspended.call, by=NESTED_CALL_DECIDES)
     left = tuple(_list_left(calls, results, runner))
     if left:
@@ -94,6 +95,14 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
         after = state.model_copy(update=changes)
         return {**changes, **await conclude_flow(after, _in_order(results)[-1], ports)}
     return _announce_tools(evict_old_results(state, changes, results.values(), ports), state, ports)
+
+
+async def _record_relayed(calls: Sequence[PendingCall], ports: Ports) -> None:
+    """Record the calls of sub-agents that are to be decided here, once each."""
+    for call in calls:
+        if call.sub_agent is not None and not ports.journal.has_call(call.call_id):
+            requested = digest_request(call.tool, call.arguments)
+            await ports.journal.record_nested_proposal(NestedCall(call=call, requested=requested))
 
 
 def _list_left(

@@ -87,7 +87,7 @@ class RunOptions(Record):
     is_text: bool = Field(default=False, exclude_if=lambda is_so: not is_so)
     """True if the answer is a text although the answers of the session have a format."""
     task: str = Field(default="", exclude_if=lambda task: not task)
-    """In the session of a sub-agent: the call that asked for this run, as `SESSION:CALL`."""
+    """In the session of a sub-agent: the id of the call of its parent that asked for this run."""
     instructions: str = Field(default="", exclude_if=lambda text: not text)
     """The instructions for this run. In its history they precede the person's message."""
 

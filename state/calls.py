@@ -282,6 +282,9 @@ class CallDecision(Record):
 HOOK_DECIDES = "a hook"
 """The `by` of a decision if a hook denies a call for which a person would have been asked."""
 
+SUB_AGENT_DECIDES = "a person at its sub-agent"
+"""The `by` of a decision about a call of a sub-agent that was taken in the session of the sub-agent."""
+
 NESTED_CALL_DECIDES = "its nested call"
 """The `by` of the decision that a call runs again because one of its nested calls needed a decision."""
 

@@ -266,10 +266,6 @@ class SubAgent:
     """What it was started for, in a few words."""
     branch: str = ""
     """The names of the agents from the first sub-agent down to this one, joined by `/`."""
-    index: int | None = None
-    """Its place among the branches of a workflow, from 0; None outside of workflows."""
-    iteration: int | None = None
-    """The round of a loop that it belongs to, from 0; None outside of loops."""
 
 
 @dataclass(frozen=True, slots=True)

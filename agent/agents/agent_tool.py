@@ -11,7 +11,7 @@ from ...actions.tools.builtin import BuiltinTool
 from ...actions.tools.schema import PlainText, ToolArguments
 from ...state.calls import Effect
 from ..runtime.agent_definition import SubAgentDefinition
-from .children import Task, describe_stopped_child
+from .task import Task, describe_stopped_child
 
 _MOST_DESCRIPTION_CHARS = 60
 
@@ -37,7 +37,8 @@ class AgentTool(BuiltinTool[AgentToolArguments]):
         if context.sub_agents is None:
             return ToolOutcome("error", "Sub-agents cannot start here.")
         first = arguments.input.splitlines()[0][:_MOST_DESCRIPTION_CHARS]
-        task = Task(prompt=arguments.input, description=first, agent=self._agent)
+        name = self._agent.name
+        task = Task(prompt=arguments.input, description=first, agent=name, agents={name: self._agent})
         return await context.sub_agents.run(task, context)
 
     def describe_stop(self, session_id: str, call_id: str) -> str:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ...actions.ports import ToolSource
+from ...actions.ports import Tool, ToolSource
 from ...state.session import SessionSettings
-from ..runtime.agent_definition import Definition, SubAgentDefinition
+from ..runtime.agent_definition import Definition
 from ..runtime.extension_runtime import ExtensionRuntime, ProcessContext, SessionAdditions, SessionContext
 from ..session.session import Session
 from .agent_files import FoundAgents, find_agents
-from .agent_spec import AgentSpec
 from .children import Children, SubAgentsOfSession
-from .task_tool import TaskSource
+from .task import GENERAL, Startable
+from .task_tool import TaskTool
 
 
 class AgentsRuntime(ExtensionRuntime):
@@ -21,41 +22,28 @@ class AgentsRuntime(ExtensionRuntime):
         super().__init__(process)
         self._children = Children(process)
         self._found: dict[Path, FoundAgents] = {}
-        """The agents of Markdown files, by the folder of the sessions that may start them."""
+        """Working folder -> the agents of Markdown files that its sessions may start."""
 
     def tool_sources(
         self, session: SessionSettings, definition: Definition, needs_model: bool
     ) -> Sequence[ToolSource]:
         by = session.spawned_by
         depth = 0 if by is None else len(by.agents)
-        if depth >= self.process.settings.of("agent_depth"):
+        reads_files = self.process.of_command and definition.has_builtin_tools
+        if depth >= self.process.settings.of("agent_depth") or not (reads_files or definition.agents):
             return ()
-        if not (self.process.of_command and definition.has_builtin_tools) and not definition.agents:
-            return ()
-        agents = self._find_agents(session, definition)
-        if by is not None and by.may_start is not None:
-            agents = {name: one for name, one in agents.items() if name in by.may_start}
-            if not agents:
-                return ()
-        return (TaskSource(agents, self._take_notices(session)),)
+        own: dict[str, Startable] = {one.name: one for one in definition.agents}
+        may_start = None if by is None else by.may_start
+        find = (lambda: self._find_agents(session)) if reads_files else None
+        return (TaskSource(own, find, may_start),)
 
-    def _find_agents(
-        self, session: SessionSettings, definition: Definition
-    ) -> Mapping[str, AgentSpec | SubAgentDefinition]:
-        """Return the agents that a session may start, by name."""
-        of_program = {one.name: one for one in definition.agents}
-        if not (self.process.of_command and definition.has_builtin_tools):
-            return of_program
+    def _find_agents(self, session: SessionSettings) -> FoundAgents:
+        """Return the agents of the files of a folder. They are read again for each session but sub-agents."""
         cwd = Path(session.cwd)
-        if cwd not in self._found or session.spawned_by is None:
-            aliases = self.process.settings.aliases
-            self._found[cwd] = find_agents(cwd, self.process.env, aliases)
-        return {**self._found[cwd].agents, **of_program}
-
-    def _take_notices(self, session: SessionSettings) -> Sequence[str]:
-        """Return what is wrong with agent files; a sub-agent does not repeat it."""
-        found = self._found.get(Path(session.cwd))
-        return () if found is None or session.spawned_by is not None else found.notices
+        if session.spawned_by is None or cwd not in self._found:
+            self._found[cwd] = find_agents(cwd, self.process.env, self.process.settings.aliases)
+        found = self._found[cwd]
+        return found if session.spawned_by is None else found._replace(notices=())
 
     def open_session(self, context: SessionContext) -> SessionAdditions:
         sub_agents = SubAgentsOfSession(self._children, context.definition)
@@ -64,3 +52,40 @@ class AgentsRuntime(ExtensionRuntime):
             sub_agents.session = session
 
         return SessionAdditions(sub_agents=sub_agents, on_open=bind)
+
+
+class TaskSource:
+    """Implements `actions.ports.ToolSource`: the one tool, if the session may start any agent."""
+
+    name = "agents"
+
+    def __init__(
+        self,
+        own: Mapping[str, Startable],
+        find: Callable[[], FoundAgents] | None,
+        may_start: tuple[str, ...] | None,
+    ) -> None:
+        """`own` are the agents of the program. `find` returns those of files; None if there are none.
+
+        `may_start` are the only agents that the session may start; None for all.
+        """
+        self._own = own
+        self._find = find
+        self._may_start = may_start
+        self._notices: Sequence[str] = ()
+
+    async def tools(self) -> Sequence[Tool]:
+        agents = dict(self._own)
+        if self._find is not None:
+            found = await asyncio.to_thread(self._find)
+            self._notices = found.notices
+            agents = {GENERAL.name: GENERAL, **found.agents, **agents}
+        if self._may_start is not None:
+            agents = {name: one for name, one in agents.items() if name in self._may_start}
+        return (TaskTool(agents),) if agents else ()
+
+    def notices(self) -> Sequence[str]:
+        return self._notices
+
+    async def aclose(self) -> None:
+        """Do nothing: a sub-agent ends with its call."""

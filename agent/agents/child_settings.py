@@ -2,75 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from ...actions.tools.registry import SERVER_PREFIX
 from ...state.application import ExecutionMode
+from ...state.errors import UsageError
 from ...state.session import SessionSettings, SpawnedBy, ToolChoice
-from ..runtime.agent_definition import Definition
-from ..runtime.prompts import sub_agent_prompt
+from ..extensions.extension import load
+from ..runtime.agent_definition import Definition, SessionPlace, SubAgentDefinition
+from ..runtime.prompts import session_prompt, sub_agent_prompt
 from ..session.session import Session
 from .agent_spec import AgentSpec
+from .task import Startable, Task
 
 _BY_FREEDOM: tuple[ExecutionMode, ...] = ("plan", "interactive", "auto-edit", "yolo")
-_TOOLS_TO_START = ("task",)
-"""Whether an agent has this tool depends on the agents that it may start, and not on its list of tools."""
-_RULES = ("allow", "ask", "deny", "add_dirs", "sandbox", "allow_net", "variables")
+_FIND_SKILLS = ".agent.extensions.skills.catalogue:find_skills"
+"""Loaded only for an agent that names skills: they are an extension of their own."""
+_RULES = ("allow", "ask", "deny")
+_OF_PARENT = ("add_dirs", "sandbox", "allow_net", "variables")
 """What a sub-agent takes from its parent again each time it is opened."""
 
 
 def narrow_mode(wish: ExecutionMode | None, parent: ExecutionMode) -> ExecutionMode:
-    """Return the wish, but nothing freer than the mode of the parent."""
-    is_narrower = wish is not None and _BY_FREEDOM.index(wish) < _BY_FREEDOM.index(parent)
-    return wish if wish is not None and is_narrower else parent
+    """Return the wish, but no freer mode than that of the parent."""
+    if wish is None or _BY_FREEDOM.index(wish) > _BY_FREEDOM.index(parent):
+        return parent
+    return wish
 
 
-def make_child_settings(
-    parent: Session,
-    spec: AgentSpec,
-    spawned_by: SpawnedBy,
-    model: str = "",
-    skills: Sequence[str] = (),
+async def make_child_settings(
+    parent: Session, agent: Startable, task: Task, call_id: str, child_id: str, env: Mapping[str, str]
 ) -> SessionSettings:
-    """Return the settings of a new sub-agent that a file describes, or that is like its parent.
+    """Return the settings of a new sub-agent.
 
-    `skills` are the texts of the skills that it has read when it begins.
+    Raises `UsageError` for a model, a skill or an isolation that the agent cannot have.
     """
-    settings = parent.settings
-    instructions = "\n\n".join(filter(None, (spec.instructions, *skills)))
-    prompt = sub_agent_prompt(
-        settings.system_prompt, instructions, Path(settings.cwd), tuple(map(Path, settings.add_dirs))
+    above = parent.settings.spawned_by
+    by = SpawnedBy(
+        session_id=parent.id,
+        sequence=max(parent.last_sequence, 0),
+        call_id=call_id,
+        agents=(*(() if above is None else above.agents), agent.name),
+        description=task.description,
     )
-    changes: dict[str, Any] = {
-        "system_prompt": prompt,
-        "spawned_by": spawned_by,
-        "model": model or spec.model or settings.model,
-        "effort": spec.effort or settings.effort,
-        "mode": narrow_mode(spec.mode, parent.state.execution_mode),
-        "tool_choice": _narrow_tools(parent, spec),
-        "has_planning": settings.has_planning and not spec.instructions,
+    if isinstance(agent, SubAgentDefinition):
+        place = SessionPlace(child_id, Path(parent.settings.cwd))
+        prompt, _ = await session_prompt(place, (), env, agent.definition)
+        by = by.model_copy(update={"max_turns": agent.definition.overrides.get("max_turns")})
+        own = _describe_program_agent(parent, agent.definition, prompt)
+    else:
+        _require_possible(agent, task, parent.settings)
+        skills = await asyncio.to_thread(_read_skills, agent, Path(parent.settings.cwd), env)
+        by = by.model_copy(update={"max_turns": agent.max_turns, "may_start": agent.may_start})
+        own = _describe_file_agent(parent, agent, task, skills)
+    changes = {"spawned_by": by, "imported_seq": None, **_join_rules(parent, agent), **own}
+    return parent.settings.model_copy(update=changes)
+
+
+def renew_child_settings(stored: SessionSettings, parent: Session, agent: Startable) -> SessionSettings:
+    """Return the stored settings of a sub-agent with the rules that hold now."""
+    now = {key: getattr(parent.settings, key) for key in _OF_PARENT}
+    return stored.model_copy(update=now | _join_rules(parent, agent))
+
+
+def _join_rules(parent: Session, agent: Startable) -> dict[str, Any]:
+    """Return the rules of the parent, with those that the program gives to the sub-agent."""
+    own: Mapping[str, Any] = agent.definition.overrides if isinstance(agent, SubAgentDefinition) else {}
+    return {key: tuple(dict.fromkeys((*getattr(parent.settings, key), *own.get(key, ())))) for key in _RULES}
+
+
+def _describe_file_agent(
+    parent: Session, agent: AgentSpec, task: Task, skills: Sequence[str]
+) -> dict[str, Any]:
+    """Return the settings of an agent that a file describes, or that is like its parent."""
+    settings = parent.settings
+    instructions = "\n\n".join(filter(None, (agent.instructions, *skills)))
+    folders = tuple(map(Path, settings.add_dirs))
+    return {
+        "system_prompt": sub_agent_prompt(settings.system_prompt, instructions, Path(settings.cwd), folders),
+        "model": task.model or agent.model or settings.model,
+        "effort": agent.effort or settings.effort,
+        "mode": narrow_mode(agent.mode, parent.state.execution_mode),
+        "tool_choice": _narrow_tools(parent, agent),
+        "has_planning": settings.has_planning and not instructions,
         "output_schema": None,
         "done_tool": "",
-        "imported_seq": None,
     }
-    return settings.model_copy(update=changes)
 
 
-def make_program_settings(
-    parent: Session, definition: Definition, prompt: str, spawned_by: SpawnedBy
-) -> SessionSettings:
-    """Return the settings of a new sub-agent that a program defines."""
+def _describe_program_agent(parent: Session, definition: Definition, prompt: str) -> dict[str, Any]:
+    """Return the settings of an agent that a program defines."""
     settings, own = parent.settings, definition.overrides
     named = definition.model.name if definition.model is not None else own.get("model")
-    rules = {key: tuple(dict.fromkeys((*getattr(settings, key), *own.get(key, ())))) for key in _RULES[:3]}
-    output = definition.output
-    changes: dict[str, Any] = {
-        **rules,
+    return {
         "system_prompt": prompt,
-        "spawned_by": spawned_by,
         "model": named or settings.model,
         "effort": own.get("effort") or settings.effort,
         "mode": narrow_mode(own.get("mode"), parent.state.execution_mode),
@@ -80,27 +109,22 @@ def make_program_settings(
         "has_shipped_tools": definition.has_builtin_tools,
         "has_planning": definition.has_planning,
         "own_tools": {},
-        "output_schema": None if output is None else output.output_schema,
+        "output_schema": None if definition.output is None else definition.output.output_schema,
         "done_tool": definition.done_tool,
-        "imported_seq": None,
     }
-    return settings.model_copy(update=changes)
 
 
-def renew_child_settings(stored: SessionSettings, parent: Session) -> SessionSettings:
-    """Return the stored settings of a sub-agent with the present rules of its parent."""
-    now = {key: getattr(parent.settings, key) for key in _RULES}
-    return stored.model_copy(update=now)
+def _narrow_tools(parent: Session, agent: AgentSpec) -> ToolChoice:
+    """Return the tools of the parent that the agent may use.
 
-
-def _narrow_tools(parent: Session, spec: AgentSpec) -> ToolChoice:
-    """Return the tools of the parent that the agent may use."""
+    Whether it has the tool that starts agents depends on the agents that it may start.
+    """
     choice, names = parent.settings.tool_choice, tuple(parent.ports.toolbox)
-    others = () if spec.mcp_servers is None else _list_tools_of_others(names, spec.mcp_servers)
-    never = tuple(dict.fromkeys((*choice.never, *spec.disallowed_tools, *others)))
-    if spec.tools is None:
+    others = () if agent.mcp_servers is None else _list_tools_of_others(names, agent.mcp_servers)
+    never = tuple(dict.fromkeys((*choice.never, *agent.disallowed_tools, *others)))
+    if agent.tools is None:
         return choice.model_copy(update={"never": never})
-    only = tuple(_match(names, (*spec.tools, *_TOOLS_TO_START)))
+    only = tuple(_match(names, (*agent.tools, "task")))
     # Without a name, `only` would mean all tools.
     return choice.model_copy(update={"only": only, "never": never if only else names})
 
@@ -113,3 +137,31 @@ def _list_tools_of_others(names: Iterable[str], servers: tuple[str, ...]) -> tup
 
 def _match(names: Iterable[str], patterns: tuple[str, ...]) -> Iterable[str]:
     return (name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns))
+
+
+def _require_possible(agent: AgentSpec, task: Task, settings: SessionSettings) -> None:
+    """Raise `UsageError` for a model that nobody configured, and for an isolation that is not there.
+
+    A model must not choose another model, which may cost more.
+    """
+    of_agents = (one.model for one in task.agents.values() if isinstance(one, AgentSpec) and one.model)
+    known = {settings.model, *settings.fallback_models, *of_agents}
+    if task.model and task.model not in known:
+        names = ", ".join(sorted(known))
+        raise UsageError(f"The model {task.model[:80]!r} is not configured here. There are: {names}.")
+    if agent.isolation:
+        raise UsageError(
+            f"The agent {agent.name} is to work in a copy of the folder, which is not possible yet.",
+            "Take `isolation` out of its file, or use another agent.",
+        )
+
+
+def _read_skills(agent: AgentSpec, cwd: Path, env: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the texts of the skills of an agent. Raises `UsageError` for one that is not there."""
+    if not agent.skills:
+        return ()
+    found = load(_FIND_SKILLS)(cwd, env).skills
+    for name in agent.skills:
+        if name not in found:
+            raise UsageError(f"The agent {agent.name} needs the skill {name}, which is not here.")
+    return tuple(found[name].text() for name in agent.skills)

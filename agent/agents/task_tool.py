@@ -6,26 +6,25 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from ...actions.ports import BadArguments, Tool, ToolContext, ToolOutcome, ToolTraits
+from ...actions.ports import BadArguments, ToolContext, ToolOutcome, ToolTraits
 from ...actions.tools.builtin import BuiltinTool
 from ...actions.tools.schema import PlainText, ToolArguments
 from ...state.calls import Effect
-from ..runtime.agent_definition import SubAgentDefinition
 from .agent_files import catalogue
-from .agent_spec import AgentSpec
-from .children import GENERAL, Task, describe_stopped_child
+from .task import GENERAL, Startable, Task, describe_stopped_child
 
 NAME = "task"
 _DESCRIPTION = """\
-Start a sub-agent for one self-contained part of the work, such as a search through many files. It works \
-with your tools and rules and an empty history, so say everything that it has to know; you get only its last \
-message. Several calls in one message run at the same time. For small things use your own tools."""
+Start a sub-agent for one self-contained part of the work, such as a search through many files. It has an \
+empty history, so say everything that it has to know; you get only its last message. Several calls in one \
+message run at the same time. For small things use your own tools."""
+_LIKE_YOU = "Without `agent` it is one like you, with your tools."
 
 
 class TaskArguments(ToolArguments):
     description: PlainText = Field(description="What it is for, in 3 to 6 words.")
     prompt: PlainText = Field(description="The task, with all that it has to know, and what to report.")
-    agent: str = Field("", description="The agent that does it. Default: one like you.")
+    agent: str = Field("", description="The name of the agent that does it.")
     model: str = Field("", description="Another model for it; usually empty.")
     resume: str = Field("", description="The id of an earlier sub-agent, to ask that one again.")
 
@@ -42,20 +41,20 @@ class TaskTool(BuiltinTool[TaskArguments]):
         also_called=("Agent", "Task"),
     )
 
-    def __init__(self, agents: Mapping[str, AgentSpec | SubAgentDefinition]) -> None:
-        """`agents` are those that it may start, beside one that is like the agent itself."""
-        listed = f"\nAgents:\n{catalogue(agents)}" if agents else ""
-        super().__init__(NAME, f"{_DESCRIPTION}{listed}", TaskArguments)
+    def __init__(self, agents: Mapping[str, Startable]) -> None:
+        """`agents` are those that it may start, by name; `GENERAL` may be one of them."""
         self._agents = agents
-        specs = (one for one in agents.values() if isinstance(one, AgentSpec))
-        self._models = frozenset(one.model for one in specs if one.model)
+        named = {name: one for name, one in agents.items() if one is not GENERAL}
+        about = (_DESCRIPTION, _LIKE_YOU) if GENERAL.name in agents else (_DESCRIPTION,)
+        listed = f"\nAgents:\n{catalogue(named)}" if named else ""
+        super().__init__(NAME, f"{' '.join(about)}{listed}", TaskArguments)
 
     def parse(self, arguments: str) -> TaskArguments:
         parsed = super().parse(arguments)
-        if parsed.agent and parsed.agent not in (GENERAL.name, *self._agents):
-            known = ", ".join(self._agents) or "none: leave `agent` empty"
-            raise BadArguments(f"There is no agent {parsed.agent[:80]!r}. There are: {known}.")
-        return parsed
+        if parsed.resume or self.subject(parsed) in self._agents:
+            return parsed
+        what = f"There is no agent {parsed.agent[:80]!r}." if parsed.agent else "Name an agent."
+        raise BadArguments(f"{what} There are: {', '.join(self._agents)}.")
 
     def subject(self, arguments: TaskArguments) -> str:
         return arguments.agent or GENERAL.name
@@ -69,33 +68,12 @@ class TaskTool(BuiltinTool[TaskArguments]):
         task = Task(
             prompt=arguments.prompt,
             description=arguments.description,
-            agent=self._agents.get(arguments.agent, GENERAL),
+            agent=self.subject(arguments),
+            agents=self._agents,
             model=arguments.model,
-            models=self._models,
             resume=arguments.resume,
         )
         return await context.sub_agents.run(task, context)
 
     def describe_stop(self, session_id: str, call_id: str) -> str:
         return describe_stopped_child(session_id, call_id)
-
-
-class TaskSource:
-    """Implements `actions.ports.ToolSource`: the one tool."""
-
-    name = "agents"
-
-    def __init__(
-        self, agents: Mapping[str, AgentSpec | SubAgentDefinition], notices: Sequence[str] = ()
-    ) -> None:
-        self._tool = TaskTool(agents)
-        self._notices = notices
-
-    async def tools(self) -> Sequence[Tool]:
-        return (self._tool,)
-
-    def notices(self) -> Sequence[str]:
-        return self._notices
-
-    async def aclose(self) -> None:
-        """Do nothing: a sub-agent ends with its call."""

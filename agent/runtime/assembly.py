@@ -88,7 +88,8 @@ class Assembly:
         self._run_models: dict[str, dict[str, Model]] = {}
         """Session id -> name -> the model that a single run of the session named."""
         self._clients: Clients | None = None
-        self._sandboxes: list[Sandbox] = []
+        self._sandboxes: dict[str, Sandbox] = {}
+        """Session id -> the sandbox of its commands."""
         self._found: dict[Path, ToolSource | None] = {}
         """Working folder -> the source of tools from packages and the project, for the sessions in it."""
         self._folders: dict[Path, Settings] = {settings.cwd: settings}
@@ -202,6 +203,8 @@ class Assembly:
         if model in self._models:
             self._models.remove(model)
             await model.aclose()
+        if (sandbox := self._sandboxes.pop(session.id, None)) is not None:
+            await asyncio.to_thread(sandbox.close)
 
     async def aclose(self) -> None:
         """Close everything except the store. Call `finish` after the store is closed."""
@@ -210,7 +213,7 @@ class Assembly:
         await self.extensions.aclose()
         for model in (*self._models, *(each for of in self._run_models.values() for each in of.values())):
             await model.aclose()
-        for sandbox in self._sandboxes:
+        for sandbox in self._sandboxes.values():
             await asyncio.to_thread(sandbox.close)
 
     async def _with_files(self, session_id: str, toolbox: Toolbox) -> Toolbox:
@@ -323,7 +326,7 @@ class Assembly:
             return sandbox_of(session, self._settings, self._env, session_id)
         sandbox, notice = await asyncio.to_thread(sandbox_of, session, self._settings, self._env, session_id)
         if sandbox is not None:
-            self._sandboxes.append(sandbox)
+            self._sandboxes[session_id] = sandbox
         return sandbox, notice
 
     def _connect_for_run(

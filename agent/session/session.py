@@ -86,6 +86,8 @@ class Session:
         """Held while a run claims the session, and while an observed message is added to the history."""
         self._is_examined = False
         self._open_request = OpenRequest()
+        self._decided_elsewhere: tuple[CallDecision, ...] = ()
+        """Decisions about calls of sub-agents that were taken in the sessions of these."""
 
     @property
     def state(self) -> ApplicationState:
@@ -223,6 +225,9 @@ class Session:
                 f"Session {self.id} has no message yet, so there is nothing to go on with.",
                 f"Send one: sandbur -p -r {self.id} MESSAGE",
             )
+        if self.next_action == "human_confirm" and self._decided_elsewhere:
+            decided, self._decided_elsewhere = self._decided_elsewhere, ()
+            return self._start(RunInput("human_confirm", {"decisions": decided}), options)
         return self._start(RunInput(), options)
 
     def decide(
@@ -254,6 +259,7 @@ class Session:
             self.waiting.change(await triage(self.state, self.ports))
         if not self._is_examined:
             self._is_examined = True
+            self._decided_elsewhere = await self.waiting.find_decided_elsewhere()
             self._open_request = await find_open_request(self._position, self.ports)
             self.notices += (self._open_request.notice,) if self._open_request.notice else ()
 

@@ -172,6 +172,11 @@ class CallDescriptions:
         return ApprovalContext(f"{call.reason}; the rest is not known: a bug in Sandbur ({border.bug})")
 
     @staticmethod
+    def describe_relayed(call: PendingCall) -> ApprovalContext:
+        """Describe a waiting call whose tool only the session of its sub-agent has."""
+        return ApprovalContext(call.reason)
+
+    @staticmethod
     async def inspect(call: PendingCall, ports: Ports) -> Aftermath:
         """Collect, for at most two seconds, the evidence about a call of unknown outcome."""
         with BugsLogged(f"what a call of {call.tool} has left"):

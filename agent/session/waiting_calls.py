@@ -4,6 +4,7 @@ them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Set
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ...actions.ports import Gate, Ports, Verdict
@@ -11,7 +12,7 @@ from ...actions.tools.registry import builtin_tools
 from ...actions.turn.calls.proposals import judge
 from ...actions.turn.calls.recovery import route_unknown_outcome
 from ...state.application import ExecutionMode
-from ...state.calls import PendingCall
+from ...state.calls import SUB_AGENT_DECIDES, CallDecision, PendingCall
 from ...state.session import SessionSettings
 from .position import Position
 
@@ -60,6 +61,8 @@ class WaitingCalls:
 
     def suggest_rules(self, call: PendingCall) -> tuple[RuleSuggestion, ...]:
         """Suggest rules for a waiting call. Each rule would allow this call."""
+        if self._is_unknown_here(call):
+            return ()
         return self._descriptions.suggest_rules(call, self._ports, self._rules, self._position.state)
 
     def accept(self, offer: RuleSuggestion) -> None:
@@ -72,11 +75,34 @@ class WaitingCalls:
     def describe(self, call: PendingCall, is_edited: bool = False) -> ApprovalContext:
         """Describe why a waiting call asks now, which files and hosts it names, and in which sandbox it
         runs."""
+        if self._is_unknown_here(call):
+            return self._descriptions.describe_relayed(call)
         return self._descriptions.describe(call, self._ports, self._position.state, is_edited)
 
     async def inspect(self, call: PendingCall) -> Aftermath:
         """Collect, for at most two seconds, the evidence about a call of unknown outcome."""
         return await self._descriptions.inspect(call, self._ports)
+
+    async def find_decided_elsewhere(self) -> tuple[CallDecision, ...]:
+        """Return decisions for the calls of sub-agents that no longer wait in their own sessions.
+
+        A person decided about them there. The sub-agent ignores these decisions.
+        """
+        store = self._position.store
+        relayed = [call for call in self._position.state.calls_to_decide if call.sub_agent is not None]
+        waiting: dict[str, set[str]] = {}
+        for session_id in {call.sub_agent.session_id for call in relayed if call.sub_agent is not None}:
+            view = await store.database.offload(partial(store.show, session_id))
+            waiting[session_id] = {call.call_id for call in view.state.calls_to_decide}
+        return tuple(
+            CallDecision(call_id=call.call_id, approved=True, by=SUB_AGENT_DECIDES)
+            for call in relayed
+            if call.sub_agent is not None and call.sub_agent.call_id not in waiting[call.sub_agent.session_id]
+        )
+
+    def _is_unknown_here(self, call: PendingCall) -> bool:
+        """Return whether only the sub-agent whose call it is has the tool."""
+        return call.sub_agent is not None and call.tool not in self._ports.toolbox
 
     @property
     def _descriptions(self) -> type[CallDescriptions]:

@@ -1,6 +1,7 @@
 """Tests of the transactions that every database of the store has to pass, for a class that inherits them."""
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,12 +28,12 @@ _HEAD = insert(
 )  # fmt: skip
 
 
-class DatabaseAcceptance:
+class DatabaseAcceptance(ABC):
     """Tests of the transactions of a database that `make_url` names."""
 
+    @abstractmethod
     def make_url(self, folder: Path) -> str:
         """Return the URL of an empty database; `folder` is empty and belongs to the test."""
-        raise NotImplementedError
 
     def test_values_come_back_as_they_were_written(self, tmp_path: Path) -> None:
         with self._database(tmp_path) as database:

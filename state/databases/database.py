@@ -311,7 +311,7 @@ def open_database(
     make_server = find_registered(url)
     if make_server is None and url.partition("://")[0].lower().partition("+")[0] not in SCHEMES:
         raise StoreError(
-            "This is no store URL.",
+            "This is not the URL of a store.",
             "Write sqlite:///PATH, postgresql://HOST/DATABASE, mysql://HOST/DATABASE or memory:.",
         )
     from .servers.network import NetworkDatabase

@@ -11,7 +11,7 @@ from ..application import ApplicationState
 from ..conversation.transcript import Transcript, TranscriptRange
 from ..databases.database import Database, Durability, Statement, insert, open_database
 from ..errors import StoreError, UsageError
-from ..session import SessionSummary, SessionView
+from ..session import SessionSummary, SessionView, SpawnedBy
 from .delta_persister import DeltaPersister, load_histories
 from .files.file_history import FileHistory, LineageFiles
 from .files.session_files import SessionFiles
@@ -130,14 +130,19 @@ class Store:
         """Return the files that all sessions of the tenant share."""
         return SharedFiles(self.database, self.tenant)
 
-    def fork(self, session_id: str, new_id: str, at: int | None = None) -> None:
-        """Create a session that continues `session_id` after its step `at`. No row is copied."""
+    def fork(
+        self, session_id: str, new_id: str, at: int | None = None, spawned_by: SpawnedBy | None = None
+    ) -> None:
+        """Create a session that continues `session_id` after its step `at`. No row is copied.
+
+        `spawned_by` is set for the fork of a sub-agent that belongs to a fork of its parent.
+        """
         parent = self.index.summary(session_id)
         newest = parent.steps - 1
         at = newest if at is None else at
         if not 0 <= at <= newest:
             raise UsageError(f"Session {session_id} has no step {at}.", f"It has the steps 0 to {newest}.")
-        fresh = {"imported_seq": None, "spawned_by": None}
+        fresh = {"imported_seq": None, "spawned_by": spawned_by}
         settings = self.index.settings(session_id).model_copy(update=fresh)
         self.index.create(new_id, settings, parent.title, (session_id, at))
 

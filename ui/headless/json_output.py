@@ -136,13 +136,11 @@ def _plan(event: PlanChanged | PlanResumed) -> Object:
 def _sub_agent(event: SubAgentEvent) -> Object:
     """Return the line of a sub-agent's event: with the agent, and other types for its start and its end."""
     agent, inner = event.agent, event.event
-    places = {"index": agent.index, "iteration": agent.iteration}
     own = {
         "agent_id": agent.agent_id,
         "parent_id": agent.parent_id,
         "agent": agent.name,
         "branch": agent.branch,
-        **{name: value for name, value in places.items() if value is not None},
     }
     if isinstance(inner, RunStarted):
         return {"type": "agent_started", "description": agent.description, "model": inner.model, **own}

@@ -232,8 +232,8 @@ class Renderer:
     def _finish_run(self, event: RunFinished) -> None:
         self._close_text()
         self._plan.progress.stop(time.monotonic())
-        self._calls.stop_all()
         is_waiting = event.status in _WAITING
+        self._calls.stop_all(is_waiting=is_waiting)
         self._plan.end_run(is_waiting=is_waiting)
         if self._answers and event.status == "done" and event.result and event.result != self._last_words:
             self._scrollback.separate_answer(event.result)

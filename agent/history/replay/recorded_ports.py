@@ -181,6 +181,7 @@ class RecordedTool:
             equips=result.equips,
             blocks=result.blocks,
             ends_run=result.ends_run,
+            usage=result.usage,
         )
 
 

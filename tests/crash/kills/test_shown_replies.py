@@ -145,7 +145,7 @@ def test_a_budget_is_not_kept_where_a_request_may_have_been_lost(tmp_path: Path)
     assert command.run(*words, "--session-id", session_id, SANDBUR_CRASH_AT="stream_mid").code == -9
     ended = command.run("-p", "-r", session_id, *budget)
     assert (ended.code, ended.result["status"]) == (125, "budget_limit"), ended.err
-    assert "not known" in ended.err
+    assert "is unknown" in ended.err
     ended = command.run("-p", "-r", session_id, *budget)
     assert (ended.code, ended.result["status"]) == (0, "done"), ended.err
 

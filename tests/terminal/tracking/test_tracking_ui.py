@@ -264,7 +264,7 @@ def test_a_port_that_is_taken_is_said_in_one_sentence(tmp_path: Path) -> None:
         (["--host", "203.0.113.7"], {}, 2, "is no address of this machine"),
         ([], {"SANDBUR_UI_TOKEN": "short"}, 52, "SANDBUR_UI_TOKEN has to be 16 or more"),
         ([], {"SANDBUR_UI_TOKEN": 'x"; Path=/evil-quote'}, 52, "SANDBUR_UI_TOKEN has to be"),
-        (["--store", "sqlite:///"], {}, 2, "the store must be a file"),
+        (["--store", "sqlite:///"], {}, 2, "the store needs a file"),
         (["--port", "99999"], {}, 2, "--port"),
     ],
 )

@@ -37,7 +37,10 @@ async def decide(command: DecideCommand) -> int:
         return await run_to_end(
             session,
             events,
-            _as_decided(waiting, decisions, session.ports.masker),
+            (
+                *session.state.pending_tool_calls,
+                *_as_decided(waiting, decisions, session.ports.masker),
+            ),
             command.progress,
             command.record_only,
         )

@@ -89,12 +89,10 @@ class CallsView:
         lines = [finish_line(event, name, self._glyphs), *self._result(event, name)]
         self._scrollback.print(lines, is_work=True)
 
-    def stop_all(self) -> None:
-        """Print which calls had no result at the end of the run."""
-        sign = self._glyphs.denied
-        self._scrollback.print(
-            ("careful", f"{sign} {call.title}  stopped") for call in self._running.values()
-        )
+    def stop_all(self, *, is_waiting: bool) -> None:
+        """Print which calls had no result at the end of the run. They wait if the run waits for a person."""
+        sign, end = (self._glyphs.doing, "waits") if is_waiting else (self._glyphs.denied, "stopped")
+        self._scrollback.print(("careful", f"{sign} {call.title}  {end}") for call in self._running.values())
         self._running.clear()
 
     def rows(self, moment: float, frame: str) -> Iterator[LiveRow]:

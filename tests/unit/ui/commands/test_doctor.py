@@ -171,7 +171,7 @@ def test_files_that_others_can_read_are_named(command: Command) -> None:
 
 def test_runs_that_wait_to_go_on_are_counted(command: Command) -> None:
     killed_in_a_command(command)
-    assert f"1 run waits to go on\n{FIX}sandbur resume --due\n" in command.run("doctor").out
+    assert f"1 run waits to be resumed\n{FIX}sandbur resume --due\n" in command.run("doctor").out
 
 
 def test_what_calls_of_other_sessions_left_is_named(command: Command) -> None:

@@ -1,0 +1,60 @@
+"""What a call asks of a sub-agent, and how the session of that sub-agent is found."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...actions.ports.events import SubAgent
+from ...state.session import SpawnedBy
+from ..runtime.agent_definition import SubAgentDefinition
+from .agent_spec import AgentSpec
+
+_NAMESPACE = uuid.UUID("6f2d3f5e-5b0c-4d57-9b0b-0b6a5c1f7a11")
+"""Of the ids of sub-agents' sessions; stored sessions depend on it."""
+GENERAL = AgentSpec(name="general", description="", instructions="")
+"""The agent without a description of its own: it is like the one that starts it."""
+
+Startable = AgentSpec | SubAgentDefinition
+"""An agent of a Markdown file, or of a program."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    prompt: str
+    description: str = ""
+    """What it is for, in a few words for people."""
+    agent: str
+    """Its name."""
+    agents: Mapping[str, Startable]
+    """The agents that the call may start, by name."""
+    model: str = ""
+    """In place of the agent's own; empty for the agent's own."""
+    resume: str = ""
+    """The session of an earlier sub-agent that is to go on; empty for a new sub-agent."""
+
+
+def child_session_id(parent_id: str, call_id: str) -> str:
+    """Return the id of the session that a call starts: the same each time the call runs."""
+    return str(uuid.uuid5(_NAMESPACE, f"{parent_id}:{call_id}"))
+
+
+def describe_sub_agent(child_id: str, by: SpawnedBy, call_id: str, description: str) -> SubAgent:
+    """Return the sub-agent as its events name it. `description` is that of the present call."""
+    return SubAgent(
+        agent_id=child_id,
+        parent_id=by.session_id,
+        call_id=call_id,
+        name=by.agents[-1],
+        description=description or by.description,
+        branch="/".join(by.agents),
+    )
+
+
+def describe_stopped_child(parent_id: str, call_id: str) -> str:
+    """Return what the model reads about a sub-agent that was interrupted and does not go on by itself."""
+    return (
+        "Interrupted: the user said something else. The sub-agent stopped in its middle, and what it did"
+        f' stays done. It can go on: task(resume="{child_session_id(parent_id, call_id)}", ...).'
+    )
