@@ -6,14 +6,15 @@ started, and goes on with it where it stopped.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from ...actions.ports import CallSuspended, ToolContext, ToolOutcome
 from ...actions.ports.events import Event, RunFinished, SubAgentEvent
 from ...state.application import ApplicationState, RunOptions
+from ...state.calls import CallDecision, PendingCall, SubAgentCall, relayed_call_id
 from ...state.errors import SandburError, StoreError, UsageError
 from ...state.session import SessionSettings, SpawnedBy
 from ..runtime.agent_definition import Definition, SubAgentDefinition
@@ -22,7 +23,6 @@ from ..session.run import Limits
 from ..session.run_result import make_run_finished
 from ..session.session import Session
 from .child_settings import make_child_settings, narrow_mode, renew_child_settings
-from .relayed_calls import list_decisions, relay_waiting_calls
 from .slots import Slots
 from .task import Startable, Task, child_session_id, describe_sub_agent
 
@@ -190,7 +190,7 @@ def _begin(child: Session, task: Task, context: ToolContext) -> AsyncGenerator[E
     if child.state.run_options.task != options.task:
         # A list is never a command: a model must not change the mode of its sub-agent.
         events = child.send([task.prompt], options)
-    elif decisions := list_decisions(child, context.decided):
+    elif decisions := _list_decisions(child, context.decided):
         events = child.decide(decisions, way="at the agent that started it")
     elif child.next_action == "prompt" or child.state.calls_to_decide:
         return None
@@ -207,7 +207,7 @@ def _make_outcome(
     Raises `CallSuspended` if the sub-agent can go on only in a later run of the parent.
     """
     if end.status in ("needs_approval", "needs_decision"):
-        waiting = relay_waiting_calls(child, by.agents[-1], call_id)
+        waiting = _relay_waiting_calls(child, by.agents[-1], call_id)
         return ToolOutcome("error", "It waits for a decision.", waits_for=waiting)
     if end.status in ("turn_limit", "budget_limit"):
         try:
@@ -222,3 +222,46 @@ def _make_outcome(
     problem = "" if is_answered else f"The sub-agent did not finish: {why}"
     content = "\n".join(filter(None, (problem, end.result, name)))
     return ToolOutcome("ok" if is_answered else "error", content, usage=child.state.turn_usage)
+
+
+def _relay_waiting_calls(child: Session, name: str, task_call_id: str) -> tuple[PendingCall, ...]:
+    """Return the calls of a sub-agent that wait for a decision, as its parent keeps them."""
+    return tuple(_relay(call, child, name, task_call_id) for call in child.state.calls_to_decide)
+
+
+def _relay(call: PendingCall, child: Session, name: str, task_call_id: str) -> PendingCall:
+    below = call.sub_agent
+    agents = (name, *(() if below is None else below.agents))
+    # The reason of a call from further below names the agents below this one already.
+    reason = call.reason if below is None else call.reason.partition(": ")[2]
+    changes: dict[str, Any] = {
+        "call_id": relayed_call_id(task_call_id, call.call_id),
+        "reason": f"sub-agent {'/'.join(agents)}: {reason}",
+        "sub_agent": SubAgentCall(session_id=child.id, call_id=call.call_id, agents=agents),
+        # The session of the sub-agent checks what its own approval depends on.
+        "binding": None,
+        "hook": None,
+        "edited": False,
+        # No message of the parent holds the arguments, so that the store has to keep them.
+        "origin": "tool",
+    }
+    return call.model_copy(update=changes)
+
+
+def _list_decisions(child: Session, decided: Sequence[PendingCall]) -> list[CallDecision]:
+    """Return the decisions about calls that still wait in the session of a sub-agent."""
+    waiting = {call.call_id for call in child.state.calls_to_decide}
+    return [
+        _make_decision(call, call.sub_agent.call_id)
+        for call in decided
+        if call.sub_agent is not None and call.sub_agent.call_id in waiting
+    ]
+
+
+def _make_decision(call: PendingCall, call_id: str) -> CallDecision:
+    if call.recovery.settled_as is not None:
+        known = call.recovery
+        return CallDecision(call_id=call_id, settle=known.settled_as, result=known.settled_result)
+    if call.decision != "approved":
+        return CallDecision(call_id=call_id, reason=call.reason)
+    return CallDecision(call_id=call_id, approved=True, arguments=call.arguments if call.edited else None)
