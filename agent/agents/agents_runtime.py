@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ...actions.ports import Tool, ToolSource
 from ...state.session import SessionSettings
+from ..config.paths import text_folders
 from ..runtime.agent_definition import Definition
 from ..runtime.extension_runtime import ExtensionRuntime, ProcessContext, SessionAdditions, SessionContext
 from ..session.session import Session
@@ -32,9 +33,11 @@ class AgentsRuntime(ExtensionRuntime):
         reads_files = self.process.of_command and definition.has_builtin_tools
         if depth >= self.process.settings.of("agent_depth") or not (reads_files or definition.agents):
             return ()
-        own: dict[str, Startable] = {one.name: one for one in definition.agents}
+        own: dict[str, Startable] = {GENERAL.name: GENERAL} if reads_files else {}
+        own |= {one.name: one for one in definition.agents}
         may_start = None if by is None else by.may_start
-        find = (lambda: self._find_agents(session)) if reads_files else None
+        has_files = reads_files and text_folders("agents", Path(session.cwd), self.process.env)
+        find = (lambda: self._find_agents(session)) if has_files else None
         return (TaskSource(own, find, may_start),)
 
     def _find_agents(self, session: SessionSettings) -> FoundAgents:
@@ -65,7 +68,8 @@ class TaskSource:
         find: Callable[[], FoundAgents] | None,
         may_start: tuple[str, ...] | None,
     ) -> None:
-        """`own` are the agents of the program. `find` returns those of files; None if there are none.
+        """`own` are the agents of the program, and `GENERAL`. `find` returns those of files; None if there
+        are none. Of two with one name, that of the program counts, then that of a file.
 
         `may_start` are the only agents that the session may start; None for all.
         """
@@ -79,7 +83,8 @@ class TaskSource:
         if self._find is not None:
             found = await asyncio.to_thread(self._find)
             self._notices = found.notices
-            agents = {GENERAL.name: GENERAL, **found.agents, **agents}
+            of_program = {name: one for name, one in self._own.items() if one is not GENERAL}
+            agents = {**self._own, **found.agents, **of_program}
         if self._may_start is not None:
             agents = {name: one for name, one in agents.items() if name in self._may_start}
         return (TaskTool(agents),) if agents else ()

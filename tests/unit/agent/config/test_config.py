@@ -100,6 +100,7 @@ def test_a_setting_stands_in_its_row_and_where_it_is_used() -> None:
         "agent/extensions/agent_files/schema.py",  # a key of agent files, too
         "agent/agents/agent_spec.py",  # the same, of agents as Markdown
         "agent/agents/agent_parser.py",
+        "agent/agents/child_settings.py",
         "agent/agents/children.py",
         "agent/runtime/assembly.py",
         "state/session.py",  # the limit of a sub-agent
