@@ -12,8 +12,8 @@ from ..config.paths import text_folders
 from ..runtime.agent_definition import Definition
 from ..runtime.extension_runtime import ExtensionRuntime, ProcessContext, SessionAdditions, SessionContext
 from ..session.session import Session
-from .agent_files import FoundAgents, find_agents
 from .children import Children, SubAgentsOfSession
+from .markdown.agent_files import FoundAgents, find_agents
 from .task import GENERAL, Startable
 from .task_tool import TaskTool
 

@@ -16,7 +16,7 @@ from ..extensions.extension import load
 from ..runtime.agent_definition import Definition, SessionPlace, SubAgentDefinition
 from ..runtime.prompts import session_prompt, sub_agent_prompt
 from ..session.session import Session
-from .agent_spec import AgentSpec
+from .markdown.agent_spec import AgentSpec
 from .task import Startable, Task
 
 _BY_FREEDOM: tuple[ExecutionMode, ...] = ("plan", "interactive", "auto-edit", "yolo")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ...actions.ports.events import SubAgent
 from ...state.session import SpawnedBy
 from ..runtime.agent_definition import SubAgentDefinition
-from .agent_spec import AgentSpec
+from .markdown.agent_spec import AgentSpec
 
 _NAMESPACE = uuid.UUID("6f2d3f5e-5b0c-4d57-9b0b-0b6a5c1f7a11")
 """Of the ids of sub-agents' sessions; stored sessions depend on it."""

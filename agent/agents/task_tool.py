@@ -10,7 +10,7 @@ from ...actions.ports import BadArguments, ToolContext, ToolOutcome, ToolTraits
 from ...actions.tools.builtin import BuiltinTool
 from ...actions.tools.schema import PlainText, ToolArguments
 from ...state.calls import Effect
-from .agent_files import catalogue
+from .markdown.agent_files import catalogue
 from .task import GENERAL, Startable, Task, describe_stopped_child
 
 NAME = "task"

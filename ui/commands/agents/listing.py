@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from ....agent.agents.agent_files import find_agents, read_untrusted_agents
-from ....agent.agents.agent_spec import AgentSpec
+from ....agent.agents.markdown.agent_files import find_agents, read_untrusted_agents
+from ....agent.agents.markdown.agent_spec import AgentSpec
 from ....agent.config.load import load_settings
 from ....agent.config.paths import current_folder
 from ....state.errors import UsageError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ....agent.agents.agent_parser import normalize_name
+from ....agent.agents.markdown.agent_parser import normalize_name
 from ....agent.config.paths import config_home, current_folder, project_folders, repository_root
 from ....state.errors import ConfigError, UsageError
 from ...terminal.terminal import say

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbur.agent.agents.agent_files import catalogue, find_agents, read_untrusted_agents
-from sandbur.agent.agents.agent_spec import AgentSpec
+from sandbur.agent.agents.markdown.agent_files import catalogue, find_agents, read_untrusted_agents
+from sandbur.agent.agents.markdown.agent_spec import AgentSpec
 from sandbur.agent.extensions.markdown_files import describe_fields, folders_of
 
 Write = Callable[[str, str | bytes], Path]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from sandbur.agent.agents.agent_parser import KEYS, parse_agent
-from sandbur.agent.agents.agent_spec import AgentSpec
-from sandbur.agent.agents.front_matter import Notices
+from sandbur.agent.agents.markdown.agent_parser import KEYS, parse_agent
+from sandbur.agent.agents.markdown.agent_spec import AgentSpec
+from sandbur.agent.agents.markdown.front_matter import Notices
 from sandbur.state.errors import ConfigError
 
 PATH = Path("/agents/reviewer.md")

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from support.commands.command import Command
 
-from sandbur.agent.agents.agent_files import find_agents
-from sandbur.agent.agents.agent_parser import parse_agent
-from sandbur.agent.agents.front_matter import Notices
+from sandbur.agent.agents.markdown.agent_files import find_agents
+from sandbur.agent.agents.markdown.agent_parser import parse_agent
+from sandbur.agent.agents.markdown.front_matter import Notices
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 from support.places import ROOT
 
 from sandbur.agent.agents import EXTENSION
-from sandbur.agent.agents.agent_parser import KEYS, parse_agent
-from sandbur.agent.agents.front_matter import Notices
+from sandbur.agent.agents.markdown.agent_parser import KEYS, parse_agent
+from sandbur.agent.agents.markdown.front_matter import Notices
 from sandbur.agent.config.paths import TEXT_FOLDERS
 from sandbur.ui.cli.arguments import parse
 

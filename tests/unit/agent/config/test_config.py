@@ -98,8 +98,8 @@ def test_a_setting_stands_in_its_row_and_where_it_is_used() -> None:
         "agent/config/settings.py",
         "agent/session/run.py",
         "agent/extensions/agent_files/schema.py",  # a key of agent files, too
-        "agent/agents/agent_spec.py",  # the same, of agents as Markdown
-        "agent/agents/agent_parser.py",
+        "agent/agents/markdown/agent_spec.py",  # the same, of agents as Markdown
+        "agent/agents/markdown/agent_parser.py",
         "agent/agents/child_settings.py",
         "agent/agents/children.py",
         "agent/runtime/assembly.py",

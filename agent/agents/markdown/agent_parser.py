@@ -8,11 +8,11 @@ from functools import cache
 from pathlib import Path
 from typing import cast, get_args
 
-from ...actions.tools.registry import SERVER_PREFIX, load_declared_traits
-from ...state.application import ExecutionMode
-from ...state.errors import ConfigError
-from ...state.session import Effort
-from ..extensions.markdown_files import split_front_matter
+from ....actions.tools.registry import SERVER_PREFIX, load_declared_traits
+from ....state.application import ExecutionMode
+from ....state.errors import ConfigError
+from ....state.session import Effort
+from ...extensions.markdown_files import split_front_matter
 from .agent_spec import AgentSpec, Isolation
 from .front_matter import FrontMatter, Notices, fold, split_names
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ...state.application import ExecutionMode
-from ...state.session import Effort
+from ....state.application import ExecutionMode
+from ....state.session import Effort
 
 Isolation = Literal["", "copy"]
 

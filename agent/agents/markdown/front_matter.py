@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from ...state.errors import ConfigError
-from ..extensions.markdown_files import FrontMatterEntry
+from ....state.errors import ConfigError
+from ...extensions.markdown_files import FrontMatterEntry
 
 ValueT = TypeVar("ValueT")
 _MOST_NAMES, _MOST_NAME_CHARS, _MOST_KEY_CHARS = 200, 200, 60

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from ...state.errors import ConfigError
-from ..extensions.markdown_files import TextFolder, list_files
-from ..extensions.registry import list_shipped_models
-from ..runtime.agent_definition import SubAgentDefinition
+from ....state.errors import ConfigError
+from ...extensions.markdown_files import TextFolder, list_files
+from ...extensions.registry import list_shipped_models
+from ...runtime.agent_definition import SubAgentDefinition
 from .agent_parser import parse_agent
 from .agent_spec import AgentSpec
 from .front_matter import Notices
