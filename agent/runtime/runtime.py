@@ -20,7 +20,7 @@ from ...state.store.store import Store
 from ..config.data_folder import make_private
 from ..config.load import load_settings
 from ..config.settings import Overrides, Settings, load_extensions, merge_overrides
-from ..session.inbox import leave_message
+from ..session.inbox import leave_messages
 from ..session.secrets import SecretMasker, masker_for
 from ..session.session import Session
 from .agent_definition import PLAIN, Definition, SessionPlace
@@ -316,13 +316,16 @@ class Runtime:
 
         return await branch(self.store, session_id, at, changes)
 
-    async def leave_message(self, session_id: str, kind: InboxKind, text: str) -> WaitingMessage:
-        """Store a message for a session that is not open in this process. The process that runs it reads it.
+    async def leave_messages(
+        self, session_id: str, kind: InboxKind, *texts: str
+    ) -> tuple[WaitingMessage, ...]:
+        """Store messages, in one transaction, for a session that is not open in this process. The process
+        that runs it reads them.
 
         Raises `UsageError` for an empty message and for a command.
         """
         masker = self._assembly.masker_of(self.store.index.settings(session_id))
-        return await leave_message(self.store.inbox(session_id), masker, kind, text)
+        return await leave_messages(self.store.inbox(session_id), masker, kind, *texts)
 
     def _definition_of(self, session: SessionSettings) -> tuple[Definition, list[str]]:
         """Return the agent definition of a stored session, and a notice if it cannot be loaded."""
