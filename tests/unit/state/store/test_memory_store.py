@@ -1,6 +1,7 @@
 """A store in memory works as one in a file, leaves nothing on disk, and ends with its process."""
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -49,3 +50,16 @@ def test_a_command_works_and_another_process_is_told_that_the_session_is_gone(co
     assert again.code != 0
     assert "the store memory: is in the memory of one process and ends with it" in again.err
     assert list(Path(command.env["SANDBUR_HOME"]).glob("*.db")) == []
+
+
+@pytest.mark.parametrize("output", ["text", "json", "stream-json"])
+def test_no_command_is_named_for_a_session_that_ends_with_the_process(command: Command, output: str) -> None:
+    words = ("-p", "run touch made", "-m", "demo", "--store", "memory:", "--output-format", output)
+    waits = command.run(*words)
+    assert waits.code == 3
+    assert "    asks: writes files" in waits.err
+    assert waits.err.endswith("The session ends with this process, because its store is in memory.\n")
+    failed = command.run("-p", "hello", "-m", "openai/m", "--store", "memory:", "--output-format", output)
+    assert failed.code == 41
+    for ended in (waits, failed):
+        assert not re.search("resume|sandbur -r|sandbur approve|sandbur deny", ended.err + ended.out, re.I)
