@@ -86,7 +86,7 @@ def test_a_chat_in_memory_says_that_it_ends_with_the_process(terminal: Terminal)
     terminal.start(SANDBUR_STORE="memory:")
     terminal.see("interactive · demo")
     terminal.type("hello")
-    terminal.see("interactive ❯", after="model call")
+    terminal.see("interactive · demo", after="❯ hello")
     terminal.type("/exit")
     screen = terminal.see("exit=0")
     assert "The session ends with this process" in screen
