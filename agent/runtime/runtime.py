@@ -202,10 +202,7 @@ class Runtime:
         flags = self._find_changes(stored)
         session = settings_of_resumed(stored, self.settings, flags)
         session = session.model_copy(update={"variables": {**session.variables, **(variables or {})}})
-        if not Path(session.cwd).is_dir():
-            raise UsageError(
-                f"The folder of this session, {session.cwd}, is gone.", "Name another one with -C DIR."
-            )
+        _require_folder(session)
         is_held = self.store.index.is_held(session_id)
         damages = (
             []
@@ -397,3 +394,10 @@ def _name_lost_files(state: ApplicationState) -> list[str]:
         " it is still needed."
         for label in labels
     ]
+
+
+def _require_folder(session: SessionSettings) -> None:
+    if not Path(session.cwd).is_dir():
+        raise UsageError(
+            f"The folder of this session, {session.cwd}, is gone.", "Name another one with -C DIR."
+        )

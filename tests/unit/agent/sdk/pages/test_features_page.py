@@ -16,9 +16,8 @@ from sandbur.agent.sdk.runs.request import NewRunArguments, RunArguments
 from sandbur.agent.sdk.stored_sessions import SessionArguments
 
 PAGE = (ROOT / "docs" / "features.md").read_text("utf-8")
-ROWS = [
-    line.split("|")[1:3] for line in PAGE.splitlines() if line.startswith("| ") and "| here |" not in line
-]
+TABLES = [line for line in PAGE.splitlines() if line.startswith("| ") and "| here |" not in line]
+ROWS = [line.split("|")[1:3] for line in TABLES]
 CODES = sorted({code for _, here in ROWS for code in re.findall(r"`([^`]+)`", here)})
 OBJECTS: dict[str, Any] = {
     "sandbur": sandbur, "events": events, "agent": sandbur.Agent, "session": sandbur.AgentSession,
@@ -51,15 +50,16 @@ def missing_names(code: str) -> Iterator[str]:
         found = OBJECTS.get(root)
         for name in names if found is not None else ():
             fields = {**getattr(found, "__dataclass_fields__", {}), **getattr(found, "model_fields", {})}
-            if name in fields:
-                break
-            if not hasattr(found, name):
+            if name not in fields and not hasattr(found, name):
                 yield dotted
                 break
-            found = getattr(found, name)
-    if (named := re.match(r"[A-Z]\w+", code)) and not code.startswith(NOT_PYTHON):
-        if not any(hasattr(place, named[0]) for place in (sandbur, events, testing)):
-            yield named[0]
+            found = None if name in fields else getattr(found, name)
+            if found is None or isinstance(found, property):
+                break  # what a value has is not looked up
+    named = re.match(r"[A-Z]\w+", code)
+    places = (sandbur, events, testing)
+    if named and named[0] not in NOT_PYTHON and not any(hasattr(place, named[0]) for place in places):
+        yield named[0]
     for function, given in re.findall(r"([\w.]+)\(([^()]*)\)", code):
         for argument in re.findall(r"(\w+)=", given):
             if argument not in ARGUMENTS.get(function, {argument}):
