@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ...actions.turn.burr_action import StepKind
+from ...state.calls import PendingCall
 from ...state.conversation.content import list_labels
 from ...state.conversation.messages import Message, Text, ToolResult, ToolUse, find_subject
 from ...state.databases.database import Database
@@ -137,7 +138,7 @@ def _describe_result(result: ToolResult, subjects: Mapping[str, str]) -> str:
     return f"{result.outcome}: {subjects.get(result.call_id, result.tool)}"
 
 
-def title_call(use: ToolUse) -> str:
+def title_call(use: ToolUse | PendingCall) -> str:
     """Return the name of the called tool and its first text argument."""
     return f"{use.tool} {cut_line(find_subject(use.arguments), _MAX_SUBJECT_CHARS)}".strip()
 

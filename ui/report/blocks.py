@@ -146,6 +146,8 @@ class Card:
     remarks: str
     state: Pill
     parts: Sequence[Note | Verbatim | FileDiff]
+    calls: Sequence["Card"] = ()
+    """The calls that this call made, displayed below it."""
 
 
 Block = Heading | Figures | Note | Table | Turn | Prose | Verbatim | Plan | StepBegin | StepEnd | Card

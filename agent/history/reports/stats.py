@@ -11,6 +11,7 @@ from ....state.calls import parent_call_id_of
 from ....state.databases.database import Database
 from ....state.process.clock import count_milliseconds, format_time
 from ....state.session import SessionSummary
+from ....state.store.call_moves import waits_for_nested
 from ....state.store.journal import find_unused_reply
 from ....state.store.recording import (
     CallMove,
@@ -225,7 +226,7 @@ class _Reader:
                     self._count_finished(tools.get(move.call_id, "?"), move, started)
             else:
                 tools[move.call_id] = move.text("tool")
-                if counts:
+                if counts and not waits_for_nested(move):
                     self._count_decision(move)
 
     def _count_finished(self, tool: str, move: CallMove, started: CallMove | None) -> None:
