@@ -65,8 +65,8 @@ def _pair_steps(
         )
 
 
-def _whole(step: TimelineStep) -> tuple[str, str]:
-    return step.action, step.text
+def _whole(step: TimelineStep) -> Hashable:
+    return step.action, step.text, step.calls
 
 
 def _action(step: TimelineStep) -> str:
@@ -222,7 +222,10 @@ def _text(run: ComparedRun) -> str:
 def _side(store: Store, session_id: str, seq: int) -> _Side:
     view = store.show(session_id)
     mask = masker_for_display(view.settings.cwd).text
-    steps = [replace(step, text=mask(step.text)) for step in list_timeline(store.database, session_id)]
+    steps = [
+        replace(step, text=mask(step.text), calls=tuple(map(mask, step.calls)))
+        for step in list_timeline(store.database, session_id)
+    ]
     calls = [_mask_call(call, mask) for call in read_recorded_calls(store, session_id)]
     own = sum(step.seq > seq for step in steps)
     run = ComparedRun(
