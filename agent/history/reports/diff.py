@@ -111,7 +111,9 @@ class Totals:
     model_s: float | None
     """Seconds in model calls, including retries."""
     tool_s: float
-    """Seconds between the starts and the ends of calls. Calls that ran at the same time count separately."""
+    """Seconds between the starts and the ends of calls. Calls that ran at the same time count separately, but
+    nested calls count only as part of the call that made them.
+    """
     run_s: float | None
     """Seconds in runs, without the time between them."""
 
@@ -127,7 +129,7 @@ def totals(
         steps=steps,
         usage=sum((model.total_usage for model in models), Usage()) if found else None,
         model_s=sum(model.duration_ms for model in models) / 1000 if found else None,
-        tool_s=sum(call.seconds or 0 for call in calls if call.last_step > after_seq),
+        tool_s=sum(call.seconds or 0 for call in calls if call.last_step > after_seq and not call.is_nested),
         run_s=sum(end.duration_ms for end in ends) / 1000 if found else None,
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ....actions.masking.references import mask_arguments
 from ....actions.tools.registry import traits_of
-from ....state.calls import FileChange, PendingCall
+from ....state.calls import FileChange, PendingCall, parent_call_id_of
 from ....state.conversation.messages import ToolResult, ToolUse, find_subject, parse_json_object
 from ....state.process.clock import count_milliseconds
 from ....state.store.call_moves import find_nested_call, list_placed_moves, waits_for_nested
@@ -253,6 +253,11 @@ class RecordedCall:
     """The time of its last start, UTC in ISO 8601; empty if it did not start."""
     seconds: float | None = None
     """The duration from its last start to its end, in seconds; None if unknown."""
+
+    @property
+    def is_nested(self) -> bool:
+        """Return whether the tool of another call made the call."""
+        return bool(parent_call_id_of(self.call_id))
 
     @property
     def was_asked(self) -> bool:
