@@ -141,7 +141,7 @@ def verdict(call_verdict: RecordedVerdict) -> str:
 
 
 def telling_verdicts(call: CallAccount) -> list[RecordedVerdict]:
-    """Return the decisions except those without a question."""
+    """Return the decisions except those that allowed the call without asking a person."""
     return [one for one in call.verdicts if one.decision != "approved" or one.who]
 
 

@@ -99,7 +99,7 @@ def parting(left: Lineage, right: Lineage) -> Parting | None:
 
 
 def _owner(lineage: Lineage, seq: int) -> str:
-    """Return the session that recorded a step. A fork at an early step of a fork leads to the parent."""
+    """Return the session that recorded a step. The steps before a fork were recorded by its parent."""
     return next(session_id for session_id, limit in lineage if limit is None or seq <= limit)
 
 
@@ -107,7 +107,7 @@ def _owner(lineage: Lineage, seq: int) -> str:
 class Totals:
     steps: int
     usage: Usage | None
-    """The sum of all recorded usage, or None if none was recorded."""
+    """The sum of all recorded usage, or None if the session recorded no usage."""
     model_s: float | None
     """Seconds in model calls, including retries."""
     tool_s: float

@@ -25,7 +25,7 @@ from ..timeline import cut_line, title_call
 from .run_report import CallAccount, CutText, FileDiff, RecordedVerdict, Room, cut
 
 _MAX_BYTES = 400_000
-"""The most bytes of a content that is compared."""
+"""Larger contents are not compared. In bytes."""
 
 ContentOf = Callable[[str], bytes | None]
 
@@ -46,7 +46,7 @@ class FoundContents:
             self._written[hashlib.sha256(content.encode()).hexdigest()] = content
 
     def is_at(self, digest: str | None, path: str) -> None:
-        """Note the path that last had a content."""
+        """Note the last known path of a content."""
         if digest is not None:
             self._places[digest] = path
 
@@ -186,7 +186,7 @@ class CallBook:
         return self._calls.get(call_id)
 
     def close(self) -> None:
-        """Make the diffs of files, once all writes are known."""
+        """Make the diffs of all changed files. Call this after the last call was added."""
         for call_id, changes in self._changes.items():
             call = self._calls.get(call_id)
             if call is not None:

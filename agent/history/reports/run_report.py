@@ -117,7 +117,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class RunBoundary:
-    """A process resumed the session, or ended its run."""
+    """The beginning of a run, in which a process continues the session, or the end of a run."""
 
     number: int
     is_end: bool
@@ -195,7 +195,7 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True)
 class EndPosition:
-    """The position of the session after its last step."""
+    """What the session has reached with its last step."""
 
     mode: str = ""
     goal: str = ""
@@ -274,9 +274,9 @@ class Facts:
     files: dict[str, list[CallAccount]] = field(default_factory=dict[str, list[CallAccount]])
     """Path -> the calls that changed the file."""
     troubles: list[_Trouble] = field(default_factory=list[_Trouble])
-    """The times and the texts of errors."""
+    """The time of each problem, and what it was."""
     decided: list[CallAccount] = field(default_factory=list[CallAccount])
-    """The calls with a question, a denial or a settled outcome."""
+    """The calls that a person was asked about, that were denied, or whose unknown outcome was settled."""
 
 
 def facts_of(account: Account) -> Facts:

@@ -114,7 +114,7 @@ class Stats:
     failures: Counter[str] = field(default_factory=Counter[str])
     """Error code -> the number of runs and model calls that failed with it."""
     untraced: int = 0
-    """The number of sessions with a part from before single model calls were recorded."""
+    """The number of sessions that are partly older than the records of single model calls."""
 
 
 def stats_of(store: Store, since: datetime | None = None) -> Stats:
