@@ -63,7 +63,8 @@ async def test_who_was_waited_for_is_said(tmp_path: Path) -> None:
         assert list(tools) == ["mcp__good__act"]
         said = source.notices()[0]
     assert re.fullmatch(
-        r"The session waited \d+ s for the tool server silent to start\. `startup_timeout_s` limits this wait\.",
+        r"The session waited \d+ s for the tool server silent to start\."
+        r" `startup_timeout_s` limits this wait\.",
         said,
     )
 
