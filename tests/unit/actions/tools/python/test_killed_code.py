@@ -52,15 +52,18 @@ def _command(pid: int) -> str:
 
 
 def run_and_kill(kind: WallKind, folder: Path, victims: Callable[[], list[int]]) -> tuple[CodeEnd, list[str]]:
-    """Run code, and kill these processes in its first call; return how it ended, and what it called."""
+    """Run code, and kill this process in its first call; return how it ended, and what it called.
+
+    The call returns once nothing is at work any more: killed code makes no further call.
+    """
     called: list[str] = []
 
     async def request(function: str, arguments: str) -> ToolResult:
         called.append(arguments)
-        # The check at the end of the test sees what is at work now.
         assert at_work_in(folder)
         (victim,) = victims()
         os.kill(victim, signal.SIGKILL)
+        await asyncio.to_thread(wait_for, lambda: not at_work_in(folder), lambda: at_work_in(folder))
         return ToolResult(call_id="c1/1", tool=function, outcome="ok", content="fine")
 
     process = CodeProcess(kind, folder / "call", CodeLimits(timeout_s=30))
@@ -74,7 +77,6 @@ def test_the_call_ends_with_code_that_is_killed(kind: WallKind, folder: Path) ->
     assert end.frame is None
     assert end.printed.text == "began\n"
     assert "killed by signal 9" in end.problem or "status 137" in end.problem
-    wait_for(lambda: not at_work_in(folder), lambda: at_work_in(folder))
 
 
 def test_code_ends_with_its_supervisor(kind: WallKind, folder: Path) -> None:
@@ -82,4 +84,3 @@ def test_code_ends_with_its_supervisor(kind: WallKind, folder: Path) -> None:
     assert called == ['{"question": "A"}']
     assert end.frame is None
     assert end.problem
-    wait_for(lambda: not at_work_in(folder), lambda: at_work_in(folder))
