@@ -46,6 +46,14 @@ def find_nested_call(move: CallMove) -> PendingCall | None:
         return None
 
 
+def find_recorded_result(move: CallMove) -> ToolResult | None:
+    """Return the result that a move records; None if it records none, or if the record is damaged."""
+    try:
+        return move.result
+    except ValidationError:
+        return None
+
+
 def without_nested(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the body of a move without the nested call in it."""
     return {name: value for name, value in body.items() if name != NESTED}
@@ -63,18 +71,16 @@ class MadeCall(NamedTuple):
     """The call as it was proposed."""
     result: ToolResult | None
     """The result; None if the call has not ended."""
-    step: int
-    """The number of the step that follows its last move."""
 
 
 def list_made_calls(database: Database, lineage: Lineage) -> dict[str, list[MadeCall]]:
     """Return the nested calls of a session in order, by the id of the call whose tool made them."""
     found: dict[str, MadeCall] = {}
-    for step, move in list_placed_moves(database, lineage, only_nested=True):
+    for _, move in list_placed_moves(database, lineage, only_nested=True):
         if (call := find_nested_call(move)) is not None:
-            found.setdefault(move.call_id, MadeCall(call, None, step))
-        elif (known := found.get(move.call_id)) is not None:
-            found[move.call_id] = known._replace(result=move.result or known.result, step=step)
+            found.setdefault(move.call_id, MadeCall(call, None))
+        elif move.call_id in found and (result := find_recorded_result(move)) is not None:
+            found[move.call_id] = found[move.call_id]._replace(result=result)
     by_parent: dict[str, list[MadeCall]] = {}
     for made in found.values():
         by_parent.setdefault(made.call.parent_call_id, []).append(made)

@@ -103,7 +103,7 @@ class ToolCalls:
 
     def announce_made(self, calls: Iterable[MadeCall]) -> Iterator[ToolCallStart | ToolCallProgress]:
         """Announce the calls that a tool made, and their ends, as far as the editor does not know them."""
-        for call, result, _ in calls:
+        for call, result in calls:
             if call.call_id not in self._known:
                 yield self.note_request(call.call_id, call.tool, call.arguments)
             if result is not None and not self._known[call.call_id].has_ended:

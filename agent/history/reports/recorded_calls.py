@@ -12,7 +12,12 @@ from ....actions.tools.registry import traits_of
 from ....state.calls import FileChange, PendingCall, parent_call_id_of
 from ....state.conversation.messages import ToolResult, ToolUse, find_subject, parse_json_object
 from ....state.process.clock import count_milliseconds
-from ....state.store.call_moves import find_nested_call, list_placed_moves, waits_for_nested
+from ....state.store.call_moves import (
+    find_nested_call,
+    find_recorded_result,
+    list_placed_moves,
+    waits_for_nested,
+)
 from ....state.store.recording import (
     CallMove,
     Lineage,
@@ -140,8 +145,7 @@ class CallBook:
             request = ToolUse(call_id=made.call_id, tool=made.tool, arguments=made.arguments)
             call.calls.append(self._add_call(request, f"{call.number}.{place}"))
             # The result is only in the journal.
-            results = (move.result for move in self._moves[made.call_id] if move.move == "finished")
-            for result in filter(None, results):
+            for result in filter(None, map(find_recorded_result, self._moves[made.call_id])):
                 self.note_result(result)
         return call
 

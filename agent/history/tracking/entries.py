@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 from ....state.calls import parent_call_id_of
 from ....state.conversation.messages import Message, ToolResult
 from ....state.process.clock import format_time
+from ....state.store.call_moves import find_recorded_result
 from ....state.store.recording import CallMove
 from ....state.trace import ModelCalled
 from .texts import Json, Texts, message_view
@@ -176,7 +177,7 @@ def tool_spans(
                 span = _open_span(known, move.at)
                 spans.append((call_id, span))
             span.ended_at = move.at
-            result = results.get(call_id) or move.result
+            result = results.get(call_id) or find_recorded_result(move)
             span.attributes |= {**known, **_ending(result, files.get(call_id, ()), texts)}
     for _, span in spans:
         span.attributes = _in_order(span.attributes)

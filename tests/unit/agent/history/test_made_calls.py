@@ -1,6 +1,7 @@
 """Calls that a tool made are where its own call is: in reports, lists of steps, comparisons and run pages."""
 
 import json
+import sqlite3
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -182,3 +183,19 @@ async def test_the_spans_of_a_run_page_are_nested(tmp_path: Path) -> None:
     assert "nested" not in {name for _, name in values}
     waiting = {one["key"]: one["value"] for one in page["steps"][2]["attributes"]}["proposed_calls"]
     assert [(one["tool"], one["decision"]) for one in waiting] == [("send", "undecided")]
+
+
+async def test_a_damaged_result_of_a_nested_call_is_left_out(tmp_path: Path) -> None:
+    await run_errands(tmp_path, ASK)
+    with closing(sqlite3.connect(tmp_path / "runs.db")) as database:
+        (body,) = database.execute(
+            "SELECT body FROM calls WHERE call_id LIKE '%/1' AND move = 'finished'"
+        ).fetchone()
+        damaged = body.replace('"outcome":"ok","content"', '"outcome":7,"content"')
+        assert damaged != body
+        database.execute("UPDATE calls SET body = ? WHERE body = ?", (damaged, body))
+        database.commit()
+    with stored(tmp_path) as store:
+        (call,) = calls_of(store)
+        ((made,),) = list_made_calls(store.database, store.index.lineage("s1")).values()
+    assert [(one.outcome, made.result) for one in call.calls] == [(None, None)]
