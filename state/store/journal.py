@@ -155,6 +155,9 @@ class CallJournal:
         return tuple((await self._load_nested(parent_call_id)).values())
 
     async def _load_nested(self, parent_call_id: str) -> dict[str, NestedCall]:
+        if nested_call_id(parent_call_id, 1) not in self._calls:
+            # The usual case: the tool runs for the first time. It needs no look at the disk.
+            return self._nested.setdefault(parent_call_id, {})
         if parent_call_id not in self._nested:
             found = await self._database.offload(lambda: self._find_nested(parent_call_id))
             self._nested.setdefault(parent_call_id, found)
