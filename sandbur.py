@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from .actions.turn.flows.flow import Flow, flow
     from .actions.workspace.backends.backend import FileBackend, SessionMemory, StoreFiles, WorkspaceFolder
     from .actions.workspace.backends.composite import Composite
+    from .agent.agents.workflows.branch_report import escalate
+    from .agent.agents.workflows.kinds import FirstAnswer, Loop, Map, Parallel, Sequential, Vote
+    from .agent.agents.workflows.workflow import Workflow, retry
     from .agent.config.setting import Setting
     from .agent.config.setting_reader import SettingReader
     from .agent.extensions.extension import CommandEntry, Extension, SlashEntry
@@ -67,7 +70,7 @@ if TYPE_CHECKING:
     )
     from .agent.sdk.agent import Agent
     from .agent.sdk.runs.pending import PendingToolCall
-    from .agent.sdk.runs.result import DoneResult, RunFailed, RunResult
+    from .agent.sdk.runs.result import ChildResult, DoneResult, RunFailed, RunResult
     from .agent.sdk.runs.rules import ModelRetry
     from .agent.sdk.runs.stream import EventStream
     from .agent.sdk.session import AgentSession
@@ -104,6 +107,7 @@ __all__ = [
     "AsyncSandburPersister",
     "Audio",
     "CallLimit",
+    "ChildResult",
     "CommandEntry",
     "Compaction",
     "Composite",
@@ -117,11 +121,14 @@ __all__ = [
     "Extension",
     "ExtensionRuntime",
     "FileBackend",
+    "FirstAnswer",
     "Flow",
     "FormattedEntry",
     "Formatter",
     "Image",
     "Limits",
+    "Loop",
+    "Map",
     "Message",
     "Middleware",
     "MiddlewareError",
@@ -139,6 +146,7 @@ __all__ = [
     "OpenQuestion",
     "Overloaded",
     "PIIRedaction",
+    "Parallel",
     "PendingToolCall",
     "ProposedCall",
     "QuestionBoard",
@@ -151,6 +159,7 @@ __all__ = [
     "RunResult",
     "SandburError",
     "SandburPersister",
+    "Sequential",
     "ServerPrompt",
     "ServerResource",
     "ServerTool",
@@ -191,10 +200,13 @@ __all__ = [
     "UserInput",
     "UserQuestion",
     "Video",
+    "Vote",
     "WireFormat",
+    "Workflow",
     "WorkspaceFolder",
     "__version__",
     "connect_model",
+    "escalate",
     "events",
     "fetch_attachment",
     "file_tools",
@@ -204,6 +216,7 @@ __all__ = [
     "provider_token_counter",
     "python_tool",
     "register_store",
+    "retry",
     "tool",
     "web_tools",
     "workspace_tools",
@@ -214,6 +227,16 @@ _FOLDER = os.path.dirname(__file__)  # noqa: PTH120
 __path__ = [_FOLDER, os.path.join(_FOLDER, "agent", "sdk", "testing", "public")]  # noqa: PTH118
 
 _HOMES = {
+    "FirstAnswer": ("sandbur.agent.agents.workflows.kinds", "FirstAnswer"),
+    "Loop": ("sandbur.agent.agents.workflows.kinds", "Loop"),
+    "Map": ("sandbur.agent.agents.workflows.kinds", "Map"),
+    "Parallel": ("sandbur.agent.agents.workflows.kinds", "Parallel"),
+    "Sequential": ("sandbur.agent.agents.workflows.kinds", "Sequential"),
+    "Vote": ("sandbur.agent.agents.workflows.kinds", "Vote"),
+    "Workflow": ("sandbur.agent.agents.workflows.workflow", "Workflow"),
+    "retry": ("sandbur.agent.agents.workflows.workflow", "retry"),
+    "escalate": ("sandbur.agent.agents.workflows.branch_report", "escalate"),
+    "ChildResult": ("sandbur.agent.sdk.runs.result", "ChildResult"),
     "Agent": ("sandbur.agent.sdk.agent", "Agent"),
     "AgentSession": ("sandbur.agent.sdk.session", "AgentSession"),
     "AsyncSandburPersister": ("sandbur.state.burr.persister", "AsyncSandburPersister"),

@@ -21,6 +21,7 @@ SandburError
 ├── AnswerRejected           1    the model's final answer has the wrong form
 │   ├── OutputInvalid        1    it does not match the schema, also after a second request
 │   └── DoneToolNotCalled    1    the model answered in words, where a tool must end the run
+├── WorkflowFailed           1    an agent of a workflow failed, or its own code did
 ├── Repeated                 4    the model repeated a refused call again and again
 ├── StoppedByHook            3    a configured hook ended the run, or refused the message
 ├── MiddlewareError          1    a middleware failed, or did something that is not allowed
@@ -154,6 +155,10 @@ class OutputInvalid(AnswerRejected):
 
 class DoneToolNotCalled(AnswerRejected):
     code = "done_tool_not_called"
+
+
+class WorkflowFailed(SandburError):
+    code = "workflow_failed"
 
 
 class Repeated(SandburError):

@@ -29,7 +29,7 @@ class AgentsRuntime(ExtensionRuntime):
         self, session: SessionSettings, definition: Definition, needs_model: bool
     ) -> Sequence[ToolSource]:
         by = session.spawned_by
-        depth = 0 if by is None else len(by.agents)
+        depth = 0 if by is None else by.levels
         reads_files = self.process.of_command and definition.has_builtin_tools
         if depth >= self.process.settings.of("agent_depth") or not (reads_files or definition.agents):
             return ()

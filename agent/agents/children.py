@@ -28,6 +28,7 @@ from .task import Startable, Task, child_session_id, describe_sub_agent
 
 _MOST_UNREAD = 64
 """Events of one sub-agent that are passed on before it waits for the reader."""
+_WAITING = ("needs_approval", "needs_decision")
 
 
 class Children:
@@ -66,7 +67,10 @@ class Children:
         by, child = await self._open_child(parent, definition, task, child_id, context)
         try:
             end = await self._drive(parent, child, by, task, context)
-            return _make_outcome(parent, child, by, end, context.call_id)
+            _require_parent_may_go_on(parent, child, end)
+            if task.branch is not None and end.status not in _WAITING:
+                return await task.branch.report(child, end)
+            return _make_outcome(child, by, end, context.call_id)
         finally:
             await self._process.close_session(child)
 
@@ -82,9 +86,10 @@ class Children:
         if agent is None:
             raise UsageError(f"The agent {name} is not here any more.", "Start another one.")
         if stored is None:
-            self._count(parent)
+            if not parent.settings.is_workflow:
+                self._count(parent)
             settings = await make_child_settings(
-                parent, agent, task, context.call_id, child_id, self._process.env
+                parent, agent, task, context.call_id, child_id, self._process
             )
         else:
             settings = renew_child_settings(stored, parent, agent)
@@ -97,7 +102,7 @@ class Children:
             deps=parent.inputs.deps,
         )
         by = cast("SpawnedBy", settings.spawned_by)
-        child.parent, child.limits = parent, Limits(max_turns=by.max_turns)
+        child.parent, child.limits = parent, _find_own_limits(by, agent)
         if child.state.execution_mode != mode:
             child.change_mode(mode)
         return by, child
@@ -114,7 +119,9 @@ class Children:
         events = _begin(child, task, context)
         if events is None:
             return make_run_finished(child.id, child.state, child.next_action, output=child.output)
-        agent = describe_sub_agent(child.id, by, context.call_id, task.description)
+        if task.branch is not None:
+            task.branch.follow(child)
+        agent = describe_sub_agent(child.id, by, context.call_id, task)
         end, unread = None, 0
         async with aclosing(events):
             async for event in events:
@@ -189,7 +196,7 @@ def _begin(child: Session, task: Task, context: ToolContext) -> AsyncGenerator[E
     options = RunOptions(task=context.call_id)
     if child.state.run_options.task != options.task:
         # A list is never a command: a model must not change the mode of its sub-agent.
-        events = child.send([task.prompt], options)
+        events = child.send([task.prompt] if isinstance(task.prompt, str) else task.prompt, options)
     elif decisions := _list_decisions(child, context.decided):
         events = child.decide(decisions, way="at the agent that started it")
     elif child.next_action == "prompt" or child.state.calls_to_decide:
@@ -199,22 +206,32 @@ def _begin(child: Session, task: Task, context: ToolContext) -> AsyncGenerator[E
     return cast("AsyncGenerator[Event]", events)
 
 
-def _make_outcome(
-    parent: Session, child: Session, by: SpawnedBy, end: RunFinished, call_id: str
-) -> ToolOutcome:
-    """Return the outcome of a call whose sub-agent has stopped.
+def _find_own_limits(by: SpawnedBy, agent: Startable) -> Limits:
+    """Return the limits of a sub-agent's own; those of the sessions above it hold as well."""
+    own = agent.definition.overrides if isinstance(agent, SubAgentDefinition) else {}
+    return Limits(by.max_turns, own.get("max_budget_usd"), own.get("timeout_s"))
 
-    Raises `CallSuspended` if the sub-agent can go on only in a later run of the parent.
-    """
-    if end.status in ("needs_approval", "needs_decision"):
-        waiting = _relay_waiting_calls(child, by.agents[-1], call_id)
-        return ToolOutcome("error", "It waits for a decision.", waits_for=waiting)
+
+def _require_parent_may_go_on(parent: Session, child: Session, end: RunFinished) -> None:
+    """Raise `CallSuspended` if the run of the parent ends for the reason for which the sub-agent stopped."""
+    if isinstance(child.error, StoreError):
+        raise CallSuspended(child.error)
     if end.status in ("turn_limit", "budget_limit"):
         try:
             parent.check_limits()
         except SandburError as error:
             raise CallSuspended(error) from None
-    if end.status in ("rate_limited", "interrupted") or isinstance(child.error, StoreError):
+
+
+def _make_outcome(child: Session, by: SpawnedBy, end: RunFinished, call_id: str) -> ToolOutcome:
+    """Return the outcome of a call whose sub-agent has stopped.
+
+    Raises `CallSuspended` if the sub-agent can go on only in a later run of the parent.
+    """
+    if end.status in _WAITING:
+        waiting = _relay_waiting_calls(child, by.agents[-1], call_id)
+        return ToolOutcome("error", "It waits for a decision.", waits_for=waiting)
+    if end.status in ("rate_limited", "interrupted"):
         raise CallSuspended(child.error or SandburError("A sub-agent was interrupted.", "Resume to go on."))
     name = f'[sub-agent {child.id}; to ask it again: task(resume="{child.id}", ...)]'
     is_answered = end.status in ("done", "denied") and bool(end.result)
