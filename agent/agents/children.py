@@ -6,7 +6,7 @@ started, and goes on with it where it stopped.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, cast
@@ -208,7 +208,7 @@ def _begin(child: Session, task: Task, context: ToolContext) -> AsyncGenerator[E
 
 def _find_own_limits(by: SpawnedBy, agent: Startable) -> Limits:
     """Return the limits of a sub-agent's own; those of the sessions above it hold as well."""
-    own = agent.definition.overrides if isinstance(agent, SubAgentDefinition) else {}
+    own: Mapping[str, Any] = agent.definition.overrides if isinstance(agent, SubAgentDefinition) else {}
     return Limits(by.max_turns, own.get("max_budget_usd"), own.get("timeout_s"))
 
 

@@ -50,7 +50,10 @@ class BranchTool(BuiltinTool[BranchArguments]):
         round_ = self._rounds.setdefault(own.session.id, Round(self._logic))
         round_.join()
         try:
-            await round_.take_earlier_results(own.session)
+            try:
+                await round_.take_earlier_results(own.session)
+            except SandburError as error:
+                raise CallSuspended(error) from None
             return await _RunningBranch(self._logic, round_, arguments, context.call_id).run(own, context)
         finally:
             round_.leave()
@@ -198,7 +201,7 @@ class _RunningBranch:
             await self._round.hold()
             return self._make_stopped(self._child_id) if self._round.is_decided else outcome
         if not self._has_reported:
-            return await self._take_failure(outcome.content, None)
+            return await self._take_failure(outcome.content)
         return outcome
 
     def _find_prompt(self, session: Session) -> UserContent:
@@ -228,29 +231,38 @@ class _RunningBranch:
             return self._make_stopped(child.id)
         made = make_report(child, end)
         if not made.is_answer and not self._logic.keeps_failure(self._arguments):
-            return self._fail(child.error if end.status == "rate_limited" else None, made.error)
-        if await self._round.takes(self._arguments, made):
+            raise self._fail(child.error if end.status == "rate_limited" else None, made.error)
+        if await self._has_ended_round(made):
             made = made.model_copy(update={"ends_round": True})
-            self._round.end(None)
         usage = child.state.turn_usage
         return ToolOutcome("ok" if made.is_answer else "error", made.model_dump_json(), usage=usage)
 
-    async def _take_failure(self, why: str, error: SandburError | None) -> ToolOutcome:
+    async def _take_failure(self, why: str) -> ToolOutcome:
         """Return the outcome of an agent that could not start."""
         if not self._logic.keeps_failure(self._arguments):
-            return self._fail(error, why)
+            raise self._fail(None, why)
         made = BranchReport(status="error", error_code="usage", error=why)
-        if await self._round.takes(self._arguments, made):
-            self._round.end(None)
+        await self._has_ended_round(made)
         return ToolOutcome("error", made.model_dump_json())
 
-    def _fail(self, error: SandburError | None, why: str) -> ToolOutcome:
-        """End the run with the failure of the agent. Always raises `CallSuspended`."""
+    async def _has_ended_round(self, made: BranchReport) -> bool:
+        """Take a result. Return whether it ends the round, and end it then."""
+        try:
+            is_enough = await self._round.takes(self._arguments, made)
+        except SandburError as error:
+            self._round.end(error)
+            raise CallSuspended(error) from None
+        if is_enough:
+            self._round.end(None)
+        return is_enough
+
+    def _fail(self, error: SandburError | None, why: str) -> CallSuspended:
+        """End the round with the failure of the agent, and return the exception that ends the run."""
         failed = error or WorkflowFailed(
             f"The agent {self._arguments.branch} failed: {why}", "Resume to go on with it."
         )
         self._round.end(failed)
-        raise CallSuspended(failed)
+        return CallSuspended(failed)
 
     @property
     def _child_id(self) -> str:

@@ -93,14 +93,13 @@ class Map(Workflow[list[Any]]):
         rule = FailureRule.parse(on_failure)
         _require_function("Map", "stop_on", stop_on)
         _require_count("Map", "max_inputs", max_inputs)
-        given = inputs if inputs is None or callable(inputs) else _check_inputs(inputs, max_inputs)
+        fixed = None if inputs is None or callable(inputs) else _check_inputs(inputs, max_inputs)
 
         async def list_inputs(message: str) -> Sequence[Any]:
-            if isinstance(given, list):
-                return given
-            if given is None:
-                return _check_inputs(_parse_list(message), max_inputs)
-            return _check_inputs(await call_function(given, message), max_inputs)
+            if fixed is not None:
+                return fixed
+            made = await call_function(inputs, message) if callable(inputs) else _parse_list(message)
+            return _check_inputs(made, max_inputs)
 
         super().__init__(
             prepare_steps("Map", [agent], rule, self._step_name),
@@ -267,7 +266,8 @@ def _parse_list(message: str) -> Any:
 def _check_inputs(given: Any, most: int) -> list[Any]:
     """Return the inputs; raises `UsageError` for another value than a list, and for more than allowed."""
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
-        raise WrongType(f"Map takes a list of inputs, and not {type(given).__name__}.")
+        kind = type(cast("object", given)).__name__
+        raise WrongType(f"Map takes a list of inputs, and not {kind}.")
     inputs: list[Any] = []
     for one in cast("Iterable[Any]", given):
         inputs.append(one)

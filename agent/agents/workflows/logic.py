@@ -140,7 +140,10 @@ class MapLogic(ParallelLogic):
             return WorkflowAnswer(await self.join(turn))
         inputs = await self._list_inputs(turn.text)
         name = self.members[0].agent.name
-        calls = [BranchArguments(branch=name, index=n, input=to_text(one)) for n, one in enumerate(inputs)]
+        calls = [
+            BranchArguments(branch=name, index=index, iteration=0, input=to_text(one), takes_message=False)
+            for index, one in enumerate(inputs)
+        ]
         return calls or WorkflowAnswer([])
 
 

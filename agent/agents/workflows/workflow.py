@@ -17,7 +17,7 @@ from ....actions.turn.output.format import OutputFormat
 from ....actions.turn.output.types import TypedOutput
 from ....state.application import ExecutionMode
 from ....state.conversation.transcript import Transcript
-from ....state.errors import UsageError, WrongType
+from ....state.errors import UsageError, WorkflowFailed, WrongType
 from ....state.session import SandboxWish
 from ...extensions.middleware.middleware import Middleware
 from ...runtime.agent_definition import Definition
@@ -84,7 +84,7 @@ class FailureRule:
         """Return the rule of a policy; raises `UsageError` for another text."""
         if policy in ("fail", "ignore"):
             return cls(policy == "ignore")
-        found = _RETRY.fullmatch(policy) if isinstance(policy, str) else None
+        found = _RETRY.fullmatch(str(policy))
         if found is None or not 1 <= int(found[1]) <= _MOST_RETRIES:
             raise UsageError(
                 f"on_failure={policy!r} is not possible.",
@@ -109,7 +109,10 @@ class WorkflowRules(RunRules[ResultT]):
 
     def list_children(self, history: Transcript) -> tuple[ChildResult, ...]:
         turn = find_turn(history, self.members())
-        return () if turn is None else tuple(turn.results)
+        try:
+            return () if turn is None else tuple(turn.results)
+        except WorkflowFailed:
+            return ()
 
 
 class Workflow(Agent[ResultT]):
@@ -128,7 +131,7 @@ class Workflow(Agent[ResultT]):
         options: WorkflowArguments,
     ) -> None:
         """`make` returns the logic for the steps; `typed` parses the answer, None for a text."""
-        agents = [step for step in steps if isinstance(step, Agent)]
+        agents = [cast("Agent[Any]", step) for step in steps if isinstance(step, Agent)]
         if unknown := options.keys() - WorkflowArguments.__annotations__.keys():
             raise WrongType(
                 f"{type(self).__name__} takes no argument `{min(unknown)}`.",
@@ -173,7 +176,9 @@ class Workflow(Agent[ResultT]):
     def _name_steps(self) -> list[WorkflowStep]:
         """Return the steps, with a name for each agent."""
         return [
-            self._make_member(step, f"{self._step_name}{number}") if isinstance(step, Agent) else step
+            self._make_member(cast("Agent[Any]", step), f"{self._step_name}{number}")
+            if isinstance(step, Agent)
+            else step
             for number, step in enumerate(self._steps, 1)
         ]
 
