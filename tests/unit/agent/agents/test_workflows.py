@@ -295,5 +295,5 @@ def test_a_workflow_inside_itself_is_one_sentence(store: TemporaryStore) -> None
     lead = make_agent(store, last_text, "lead", agents=agents)
     workflow = Sequential(lead, name="whole", description="Does it.")
     agents.append(workflow)
-    with pytest.raises(UsageError, match="The workflow whole contains itself."):
+    with pytest.raises(UsageError, match="The workflow whole contains itself"):
         workflow.run_sync("go")
