@@ -44,12 +44,14 @@ def test_a_killed_workflow_goes_on_and_no_branch_that_ended_runs_again(
     log = tmp_path / "log"
     log.touch()
     words = (f"sqlite:///{tmp_path}/store.db", str(log))
-    died = run_victim("workflow_victim", *words, "begin", "all", point=f"{point}:{time}", SANDBUR_LEASE_S="1")
+    died = run_victim(
+        "agents/workflow_victim", *words, "begin", "all", point=f"{point}:{time}", SANDBUR_LEASE_S="1"
+    )
     assert died.code == -signal.SIGKILL, died.err
     before = Counter(log.read_text().split())
     assert max(before.values(), default=1) == 1
     ended = list_ended(tmp_path)
-    resumed = run_victim("workflow_victim", *words, "resume", "all", SANDBUR_LEASE_S="1")
+    resumed = run_victim("agents/workflow_victim", *words, "resume", "all", SANDBUR_LEASE_S="1")
     assert resumed.code == 0, resumed.err
     expected = json.dumps([f"i{n} is done" for n in range(ITEMS)], separators=(",", ":"))
     assert resumed.out.strip() == f"all of {expected}"
@@ -67,11 +69,11 @@ def test_branches_beside_a_recorded_winner_do_not_go_on(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.touch()
     words = (f"sqlite:///{tmp_path}/store.db", str(log))
-    died = run_victim("workflow_victim", *words, "begin", "first", SANDBUR_LEASE_S="1")
+    died = run_victim("agents/workflow_victim", *words, "begin", "first", SANDBUR_LEASE_S="1")
     assert died.code == -signal.SIGKILL, died.err
     before = log.read_text()
     assert {"i0.0", "i0.1", "i1.0"} <= set(before.split())
-    resumed = run_victim("workflow_victim", *words, "resume", "first", SANDBUR_LEASE_S="1")
+    resumed = run_victim("agents/workflow_victim", *words, "resume", "first", SANDBUR_LEASE_S="1")
     assert resumed.code == 0, resumed.err
     expected = json.dumps(["i0 is done", *[None] * (ITEMS - 1)], separators=(",", ":"))
     assert resumed.out.strip() == f"all of {expected}"

@@ -236,7 +236,7 @@ def test_only_the_models_of_the_agents_count(store: TemporaryStore) -> None:
     result, usage = asyncio.run(run())
     assert (result.status, result.usage.llm_calls, result.usage.cost_usd) == ("done", 2, 0.0)
     assert (usage.llm_calls, usage.by_model) == (2, {})
-    limited = Parallel(upper(store), mirror(store), limits=Limits(max_turns=1)).run_sync("ab")
+    limited = Sequential(upper(store), mirror(store), limits=Limits(max_turns=1)).run_sync("ab")
     assert limited.status == "turn_limit"
 
 
