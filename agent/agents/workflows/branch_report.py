@@ -73,11 +73,16 @@ def make_report(child: Session, end: RunFinished) -> BranchReport:
     )
 
 
+def is_repetition(child: Session) -> bool:
+    """Return whether a branch is the workflow that repeats a failing agent."""
+    return child.settings.model == f"{WORKFLOW_MODELS}{RETRY_KIND}"
+
+
 def _is_escalated(child: Session) -> bool:
     """Return whether a branch ended its run by `escalate`. A repeated agent ends what stands around the
     repetition."""
     history = child.state.chat_history
-    if child.settings.model == f"{WORKFLOW_MODELS}{RETRY_KIND}":
+    if is_repetition(child):
         last = _find_last_results(history)
         return bool(last) and BranchReport.model_validate_json(last[0].content).is_escalated
     return any(

@@ -15,7 +15,7 @@ from ....state.process.cancellation import wait_until_done
 from ...session.session import Session
 from ..children import SubAgentsOfSession
 from ..task import Task, child_session_id
-from .branch_report import BranchReport, make_report
+from .branch_report import BranchReport, is_repetition, make_report
 from .logic import WorkflowLogic
 from .turn import BranchArguments, find_turn, make_child_result, read_report
 
@@ -231,7 +231,8 @@ class _RunningBranch:
             return self._make_stopped(child.id)
         made = make_report(child, end)
         if not made.is_answer and not self._logic.keeps_failure(self._arguments):
-            raise self._fail(child.error if end.status == "rate_limited" else None, made.error)
+            keeps_error = end.status == "rate_limited" or is_repetition(child)
+            raise self._fail(child.error if keeps_error else None, made.error)
         if await self._has_ended_round(made):
             made = made.model_copy(update={"ends_round": True})
         usage = child.state.turn_usage
