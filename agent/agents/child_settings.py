@@ -21,7 +21,7 @@ from ..session.session import Session
 from .markdown.agent_spec import AgentSpec
 from .task import Startable, Task
 
-_BY_FREEDOM: tuple[ExecutionMode, ...] = ("plan", "interactive", "auto-edit", "yolo")
+MODES_BY_FREEDOM: tuple[ExecutionMode, ...] = ("plan", "interactive", "auto-edit", "yolo")
 _FIND_SKILLS = ".agent.extensions.skills.catalogue:find_skills"
 """Loaded only for an agent that names skills: they are an extension of their own."""
 _RULES = ("allow", "ask", "deny")
@@ -31,7 +31,7 @@ _OF_PARENT = ("add_dirs", "sandbox", "allow_net", "variables")
 
 def narrow_mode(wish: ExecutionMode | None, parent: ExecutionMode) -> ExecutionMode:
     """Return the wish, but no freer mode than that of the parent."""
-    if wish is None or _BY_FREEDOM.index(wish) > _BY_FREEDOM.index(parent):
+    if wish is None or MODES_BY_FREEDOM.index(wish) > MODES_BY_FREEDOM.index(parent):
         return parent
     return wish
 

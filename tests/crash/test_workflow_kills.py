@@ -65,11 +65,13 @@ def test_a_killed_workflow_goes_on_and_no_branch_that_ended_runs_again(
 
 
 @pytest.mark.slow
-def test_branches_beside_a_recorded_winner_do_not_go_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("point", ["", "tool_ran:18"], ids=["recorded", "not_recorded"])
+def test_branches_beside_a_winner_do_not_go_on(tmp_path: Path, point: str) -> None:
+    """The second process dies after the winner has ended, before its result is recorded."""
     log = tmp_path / "log"
     log.touch()
     words = (f"sqlite:///{tmp_path}/store.db", str(log))
-    died = run_victim("agents/workflow_victim", *words, "begin", "first", SANDBUR_LEASE_S="1")
+    died = run_victim("agents/workflow_victim", *words, "begin", "first", point=point, SANDBUR_LEASE_S="1")
     assert died.code == -signal.SIGKILL, died.err
     before = log.read_text()
     assert {"i0.0", "i0.1", "i1.0"} <= set(before.split())

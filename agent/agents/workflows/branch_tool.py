@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ....actions.ports import CallSuspended, ToolContext, ToolOutcome, ToolTraits
 from ....actions.ports.events import RunFinished
 from ....actions.tools.builtin import BuiltinTool
+from ....state.application import Usage
 from ....state.calls import Effect
 from ....state.conversation.messages import UserContent
 from ....state.errors import SandburError, WorkflowFailed
@@ -218,6 +219,8 @@ class _RunningBranch:
 
     def stop(self) -> None:
         """Interrupt the agent if it runs; otherwise it does not begin."""
+        if self._has_reported:
+            return
         if self._child is not None:
             self._stopping = asyncio.ensure_future(self._child.interrupt())
         elif self._work is not None:
@@ -228,7 +231,7 @@ class _RunningBranch:
         if end.status == "interrupted":
             if not self._round.is_over:
                 raise CallSuspended(SandburError("A sub-agent was interrupted.", "Resume to go on."))
-            return self._make_stopped(child.id)
+            return self._make_stopped(child.id, child.state.turn_usage)
         made = make_report(child, end)
         if not made.is_answer and not self._logic.keeps_failure(self._arguments):
             keeps_error = end.status == "rate_limited" or is_repetition(child)
@@ -269,9 +272,9 @@ class _RunningBranch:
     def _child_id(self) -> str:
         return "" if self._child is None else self._child.id
 
-    def _make_stopped(self, child_id: str) -> ToolOutcome:
+    def _make_stopped(self, child_id: str, usage: Usage | None = None) -> ToolOutcome:
         """Return the outcome of a branch that is not needed. Raises `CallSuspended` if another one failed."""
         if self._round.error is not None:
             raise CallSuspended(self._round.error)
         made = BranchReport(status="interrupted", session_id=child_id)
-        return ToolOutcome("interrupted", made.model_dump_json())
+        return ToolOutcome("interrupted", made.model_dump_json(), usage=usage)

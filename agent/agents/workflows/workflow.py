@@ -26,6 +26,7 @@ from ...sdk.runs.request import RunRequest
 from ...sdk.runs.result import ChildResult
 from ...sdk.runs.rules import RunRules
 from ...session.run import Limits
+from ..child_settings import MODES_BY_FREEDOM
 from .branch_tool import BranchTool
 from .logic import RetryLogic, WorkflowLogic, WorkflowStep
 from .turn import Member, find_turn
@@ -37,7 +38,6 @@ FailurePolicy = str
 """`fail`, `ignore` or `retry(N)`."""
 _RETRY = re.compile(r"retry\((\d+)\)")
 _MOST_RETRIES = 100
-_BY_FREEDOM = ("plan", "interactive", "auto-edit", "yolo")
 _NOT_TAKEN = ("model", "tool_choice", "message_history", "instructions")
 _FROM_AGENTS = ("store", "cwd", "env")
 """The arguments that a workflow takes from its agents if it has none of its own."""
@@ -153,8 +153,8 @@ class Workflow(Agent[ResultT]):
         for name in _FROM_AGENTS:
             values = (agent._arguments[name] for agent in agents)
             given.setdefault(name, next((value for value in values if value is not None), None))
-        modes = [_BY_FREEDOM.index(agent._arguments["mode"]) for agent in agents]
-        given.setdefault("mode", _BY_FREEDOM[max(modes, default=1)])
+        modes = [MODES_BY_FREEDOM.index(agent._arguments["mode"]) for agent in agents]
+        given.setdefault("mode", MODES_BY_FREEDOM[max(modes, default=1)])
         return given
 
     def definition_of(self, source: str) -> Definition:

@@ -90,6 +90,24 @@ def test_a_failed_run_resumes_with_the_agent_that_failed(store: TemporaryStore) 
     assert begun == ["fine"]
 
 
+def test_agents_that_a_failure_stopped_go_on_with_the_resumed_run(store: TemporaryStore) -> None:
+    begun: list[str] = []
+
+    async def slow(request: ModelRequest) -> str:
+        begun.append("slow")
+        if len(begun) == 1:
+            await asyncio.sleep(60)
+        return "slow"
+
+    async def run() -> list[Any]:
+        workflow = Parallel(make_agent(store, slow), breaking(store, 1), say(store, "fine"))
+        async with workflow.session() as session:
+            return [(await session.run("go")).status, (await session.run()).output]
+
+    assert asyncio.run(run()) == ["error", ["slow", "mended", "fine"]]
+    assert begun == ["slow", "slow"]
+
+
 def test_an_ignored_failure_is_none_in_the_list(store: TemporaryStore) -> None:
     result = Parallel(breaking(store), say(store, "fine"), on_failure="ignore").run_sync("go")
     assert (result.status, result.output) == ("done", [None, "fine"])
@@ -194,6 +212,30 @@ def test_the_first_result_that_stops_a_workflow_interrupts_the_others(store: Tem
     assert (result.status, result.output) == ("done", [None, "wrong", "right"])
     assert [child.status for child in result.children] == ["interrupted", "done", "done"]
     assert ends == {"endless": "interrupted", "wrong": "done", "right": "done"}
+
+
+def test_what_a_stopped_agent_used_counts(store: TemporaryStore) -> None:
+    @tool(effect="read")
+    def wait() -> str:
+        """Wait."""
+        has_waited.set()
+        return "waited"
+
+    has_waited = asyncio.Event()
+
+    async def endless(request: ModelRequest) -> Any:
+        if list(request.messages)[-1].tool_results:
+            await asyncio.sleep(60)
+        return ToolCall("wait")
+
+    async def quick(request: ModelRequest) -> str:
+        await has_waited.wait()
+        return "quick"
+
+    workflow = FirstAnswer(make_agent(store, endless, tools=[wait]), make_agent(store, quick))
+    result = workflow.run_sync("go")
+    assert (result.output, result.usage.llm_calls) == ("quick", 2)
+    assert [child.usage.llm_calls for child in result.children] == [1, 1]
 
 
 def test_a_branch_that_had_not_begun_does_not_begin_after_the_end(store: TemporaryStore) -> None:

@@ -11,6 +11,7 @@ from support.commands.command import Command
 
 from sandbur import Agent, Loop, Map, ModelRequest, Parallel, Sequential, retry, tool
 from sandbur.actions.ports.events import RunFinished, RunStarted, SubAgent, SubAgentEvent, TextDelta
+from sandbur.state.store.store import Store
 from sandbur.testing import Say, ScriptedModel, TemporaryStore, ToolCall, temporary_store
 
 
@@ -145,6 +146,56 @@ def test_an_approval_shows_at_the_outermost_session_and_the_others_go_on(store: 
         ["rope"],
         [1],
     )
+
+
+def test_two_branches_wait_for_decisions_of_their_own(store: TemporaryStore) -> None:
+    bought: list[str] = []
+
+    async def run() -> list[Any]:
+        async with Parallel(buyer(store, bought), buyer(store, bought)).session() as session:
+            first = await session.run("go")
+            second = await session.approve(first.pending[1].call_id)
+            third = await session.deny(reason="enough")
+            return [len(first.pending), second.status, len(second.pending), third.output]
+
+    pending, status, left, output = asyncio.run(run())
+    assert (pending, status, left) == (2, "needs_approval", 1)
+    assert output[1] == "bought rope"
+    assert "enough" in output[0]
+    assert bought == ["rope"]
+
+
+def test_a_fork_of_a_workflow_goes_on_with_what_its_branches_had_done(store: TemporaryStore) -> None:
+    bought: list[str] = []
+    begun: list[str] = []
+
+    def other(request: ModelRequest) -> str:
+        begun.append("other")
+        return "other"
+
+    async def run() -> list[Any]:
+        workflow = Sequential(Parallel(make_agent(store, other), buyer(store, bought)))
+        async with workflow:
+            await workflow.run("go", session_id="s")
+            opened = Store.open(store.url)
+            opened.fork("s", "fork")
+            opened.close()
+            of_fork = await workflow.approve("fork")
+            return [of_fork.output, (await workflow.approve("s")).output]
+
+    assert asyncio.run(run()) == [["other", "bought rope"]] * 2
+    assert (bought, begun) == (["rope", "rope"], ["other"])
+
+
+def test_a_workflow_keeps_its_sessions_in_memory(store: TemporaryStore) -> None:
+    async def run() -> Any:
+        agent = Agent(ScriptedModel(last_text), store="memory:", env=store.env)
+        workflow = Sequential(Parallel(agent, agent))
+        async with workflow:
+            result = await workflow.run("go", session_id="s")
+            return result.output, len([one async for one in workflow.sessions()])
+
+    assert asyncio.run(run()) == (["go", "go"], 4)
 
 
 def test_a_branch_that_waits_for_a_decision_is_not_asked_about_after_the_end(store: TemporaryStore) -> None:
