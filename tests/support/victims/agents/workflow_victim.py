@@ -1,9 +1,10 @@
 """A workflow over 20 items, each with two calls, and a step after it.
 
-workflow_victim.py STORE LOG begin|resume all|first
+workflow_victim.py STORE LOG begin|resume all|first|deciding
 
-`first`: the answer of the first item ends the work over the items, and the process that began dies as soon as
-that result is recorded. Each call writes one line into LOG when it takes effect. Prints the answer.
+`first`: the answer of the first item ends the work over the items, and the process that began dies once
+that result is recorded. `deciding`: it dies while it decides about that answer, before that is recorded.
+Each call writes one line into LOG when it takes effect. Prints the answer.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from sandbur import Agent, AgentSession, Map, ModelRequest, Sequential, tool
+from sandbur import Agent, AgentSession, ChildResult, Map, ModelRequest, Sequential, tool
 from sandbur.actions.ports.events import SubAgentEvent, ToolFinished
 from sandbur.testing import ScriptedModel, ToolCall
 
@@ -48,18 +49,23 @@ def answer_last(request: ModelRequest) -> str:
     return f"all of {list(request.messages)[-1].text}"
 
 
-def make_workflow(store: str, log: Path, kind: str) -> Agent[Any]:
+def make_workflow(store: str, log: Path, how: str, kind: str) -> Agent[Any]:
+    def is_first(result: ChildResult) -> bool:
+        if kind == "deciding" and how == "begin":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result.index == 0
+
     home = str(Path(store.removeprefix("sqlite:///")).parent)
     place: dict[str, Any] = {"store": store, "env": {"HOME": home, "SANDBUR_HOME": home}}
     worker = Agent(
-        ScriptedModel(make_answer(kind == "first")),
+        ScriptedModel(make_answer(kind != "all")),
         tools=[make_tool(log)],
         name="worker",
         mode="yolo",
         **place,
     )
     last = Agent(ScriptedModel(answer_last), name="last", **place)
-    stop_on = (lambda result: result.index == 0) if kind == "first" else None
+    stop_on = None if kind == "all" else is_first
     return Sequential(Map(worker, [f"i{n}" for n in range(ITEMS)], stop_on=stop_on, name="items"), last)
 
 
@@ -73,7 +79,7 @@ async def run(session: AgentSession[Any], message: str | None, dies: bool) -> No
 
 
 async def main(store: str, log: str, how: str, kind: str) -> None:
-    async with make_workflow(store, Path(log), kind).session("workflow") as session:
+    async with make_workflow(store, Path(log), how, kind).session("workflow") as session:
         await run(session, "go" if how == "begin" or not session.history else None, how == "begin")
         result = session.result
     print(result and (result.text or result.error))
