@@ -12,13 +12,13 @@ from typing import Any, ClassVar, Never, cast
 
 from typing_extensions import TypedDict, TypeVar
 
-from ....actions.ports import UserInput
 from ....actions.turn.output.format import OutputFormat
 from ....actions.turn.output.types import TypedOutput
 from ....state.application import ExecutionMode
 from ....state.conversation.transcript import Transcript
 from ....state.errors import UsageError, WorkflowFailed, WrongType
 from ....state.session import SandboxWish
+from ...config.settings import CONFINING
 from ...extensions.middleware.middleware import Middleware
 from ...runtime.agent_definition import Definition
 from ...sdk.agent import Agent
@@ -61,9 +61,7 @@ class WorkflowArguments(TypedDict, total=False):
     sandbox: SandboxWish
     allow_net: Sequence[str]
     middleware: Sequence[Middleware]
-    user_input: UserInput | None
     env: Mapping[str, str] | None
-    dependency_overrides: Mapping[Callable[..., Any], Callable[..., Any]]
 
 
 def retry(times: int) -> FailurePolicy:
@@ -149,12 +147,18 @@ class Workflow(Agent[ResultT]):
         self._module = _find_module()
 
     def _take_from_agents(self, agents: Sequence[Agent[Any]], given: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments with those that come from the agents: where they are, and the freest mode."""
+        """Return the arguments with those that come from the agents: where they are, the freest mode, and the
+        strictest sandbox with the domains that each confined agent may reach."""
         for name in _FROM_AGENTS:
             values = (agent._arguments[name] for agent in agents)
             given.setdefault(name, next((value for value in values if value is not None), None))
         modes = [MODES_BY_FREEDOM.index(agent._arguments["mode"]) for agent in agents]
         given.setdefault("mode", MODES_BY_FREEDOM[max(modes, default=1)])
+        confined = [agent._arguments for agent in agents if agent._arguments["sandbox"] != "off"]
+        if confined and "sandbox" not in given:
+            given["sandbox"] = max((own["sandbox"] for own in confined), key=CONFINING.index)
+            domains = [set(own["allow_net"]) for own in confined]
+            given.setdefault("allow_net", sorted(set.intersection(*domains)))
         return given
 
     def definition_of(self, source: str) -> Definition:

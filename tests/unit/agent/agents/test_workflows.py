@@ -249,6 +249,32 @@ def test_agents_without_a_model_use_that_of_the_command(store: TemporaryStore) -
     assert "No model is set up" in failed.error.message
 
 
+def test_agents_keep_their_tool_groups_and_the_models_that_they_fall_back_to(store: TemporaryStore) -> None:
+    @tool(effect="read", needs="billing")
+    def bill() -> str:
+        """Write a bill."""
+        return "billed"
+
+    def reply(request: ModelRequest) -> Any:
+        found = list(request.messages)[-1].tool_results
+        return found[0].content if found else ToolCall("bill")
+
+    clerk = make_agent(store, reply, tools=[bill], groups=["billing"])
+    demo = Agent("demo", fallback_models=["demo"], store=store.url, env=store.env)
+    result = Parallel(clerk, demo).run_sync("hello")
+    assert result.output is not None
+    assert result.output[0] == "billed"
+    assert result.children[1].status == "done"
+
+
+def test_a_workflow_is_confined_like_the_most_confined_of_its_agents(store: TemporaryStore) -> None:
+    one = make_agent(store, last_text, sandbox="required", allow_net=["a.example", "b.example"])
+    two = make_agent(store, last_text, sandbox="auto", allow_net=["b.example"])
+    overrides = Parallel(one, two, upper(store)).definition.overrides
+    assert (overrides["sandbox"], overrides["allow_net"]) == ("required", ("b.example",))
+    assert Parallel(upper(store)).definition.overrides["sandbox"] == "off"
+
+
 def test_dependencies_reach_the_tools_of_the_agents(store: TemporaryStore) -> None:
     @tool(effect="read")
     def read_name(run: RunContext[str]) -> str:
