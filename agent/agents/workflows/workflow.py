@@ -157,8 +157,9 @@ class Workflow(Agent[ResultT]):
         confined = [agent._arguments for agent in agents if agent._arguments["sandbox"] != "off"]
         if confined and "sandbox" not in given:
             given["sandbox"] = max((own["sandbox"] for own in confined), key=CONFINING.index)
-            domains = [set(own["allow_net"]) for own in confined]
-            given.setdefault("allow_net", sorted(set.intersection(*domains)))
+            first = confined[0]["allow_net"]
+            shared = [name for name in first if all(name in own["allow_net"] for own in confined)]
+            given.setdefault("allow_net", shared)
         return given
 
     def definition_of(self, source: str) -> Definition:
