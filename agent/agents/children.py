@@ -11,8 +11,9 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, cast
 
-from ...actions.ports import CallSuspended, ToolContext, ToolOutcome
+from ...actions.ports import CallSuspended, StartsAgents, ToolContext, ToolOutcome, implements
 from ...actions.ports.events import Event, RunFinished, SubAgentEvent
+from ...actions.ports.sub_agents import TASK_TOOL, describe_reference
 from ...state.application import ApplicationState, RunOptions
 from ...state.calls import CallDecision, PendingCall, SubAgentCall, relayed_call_id
 from ...state.errors import SandburError, StoreError, UsageError
@@ -137,6 +138,10 @@ class SubAgentsOfSession:
         self.session: Session | None = None
         """Set once the session is open."""
 
+    def can_start(self, agent: str) -> bool:
+        tool = None if self.session is None else self.session.ports.toolbox.get(TASK_TOOL)
+        return implements(tool, StartsAgents) and tool.can_start(agent)
+
     async def run(self, task: Task, context: ToolContext) -> ToolOutcome:
         if self.session is None:
             return ToolOutcome("error", "Sub-agents start only in a session that runs.")
@@ -216,11 +221,10 @@ def _make_outcome(
             raise CallSuspended(error) from None
     if end.status in ("rate_limited", "interrupted") or isinstance(child.error, StoreError):
         raise CallSuspended(child.error or SandburError("A sub-agent was interrupted.", "Resume to go on."))
-    name = f'[sub-agent {child.id}; to ask it again: task(resume="{child.id}", ...)]'
     is_answered = end.status in ("done", "denied") and bool(end.result)
     why = end.error.message if end.error is not None else f"it ended as {end.status}."
     problem = "" if is_answered else f"The sub-agent did not finish: {why}"
-    content = "\n".join(filter(None, (problem, end.result, name)))
+    content = "\n".join(filter(None, (problem, end.result, describe_reference(child.id))))
     return ToolOutcome("ok" if is_answered else "error", content, usage=child.state.turn_usage)
 
 

@@ -166,6 +166,7 @@ class Agent(HasHooks, Generic[OutputT]):
         tools: Iterable[Tool | Callable[..., Any]] = (),
         middleware: Sequence[Middleware] = (),
         flows: Sequence[Flow] = (),
+        agents: Sequence[Agent[Any]] = (),
         limits: Limits | None = None,
         store: str | None = None,
         cwd: str | Path | None = None,
@@ -173,11 +174,12 @@ class Agent(HasHooks, Generic[OutputT]):
     ) -> Agent[Any]:
         """Return the agent that a JSON, YAML or TOML file describes.
 
-        `tools`, `middleware` and `flows` are added to its own; the other arguments replace what it says.
+        `tools`, `middleware` and `flows` are added to its own, `agents` are those that it may start; the
+        other arguments replace what it says.
         With an `output_schema`, results are JSON values of it. A session goes on with the file that it began
         with, even if that has changed. Raises `ConfigError` with file, line and key.
         """
-        given = {"model": model, "limits": limits, "store": store, "cwd": cwd, "env": env}
+        given = {"model": model, "limits": limits, "store": store, "cwd": cwd, "env": env, "agents": agents}
         given |= {"tools": (own := as_tools(tools)), "middleware": tuple(middleware), "flows": tuple(flows)}
         module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
         names = frozenset(tool.spec.name for tool in own)
