@@ -1,8 +1,7 @@
 """A support desk that asks no model where it need not: flows answer the messages of a known form.
 
-Their calls are judged and recorded like any other. A flow starts a sub-agent for offers; a skill with
-`context: fork` is done by one. Everything else goes to the model, whose words are scripted here:
-SANDBUR_MODEL=PROVIDER/MODEL asks a real one.
+Their calls are judged and recorded like any other. A flow starts a sub-agent for offers; a skill is done by
+one. The rest goes to the model, whose words are scripted: SANDBUR_MODEL=PROVIDER/MODEL asks a real one.
 
 desk.yaml in examples/support_router_files has the flows that need no code; two more are written here. The
 skill for complaints is a text, which the model gets with the message that chose it by a trigger.
@@ -62,7 +61,6 @@ MESSAGES = [
     "My anvil came damaged!",
 ]
 ANSWERS = ["Invoice 88 has two anvils and the post.", "I am sorry. Which order is it?"]
-OFFERS = ["Three anvils are 90 euros."]
 FILES = Path(__file__).with_name("support_router_files")
 
 
@@ -75,15 +73,11 @@ async def main() -> None:
         "env": {**os.environ, "HOME": str(home)},
     }
     chosen = os.environ.get("SANDBUR_MODEL")
-    seller = Agent(chosen or ScriptedModel(OFFERS), name="seller", description="Makes offers.", **place)
-    agent = Agent.from_file(
-        FILES / "desk.yaml",
-        model=chosen or ScriptedModel(ANSWERS),
-        tools=[find_order],
-        flows=[LEAVE, thanks],
-        agents=[seller],
-        **place,
-    )
+    offers = ScriptedModel(["Three anvils are 90 euros."])
+    seller = Agent(chosen or offers, name="seller", description="Makes offers.", **place)
+    parts: dict[str, Any] = {"tools": [find_order], "flows": [LEAVE, thanks], "agents": [seller]}
+    model = chosen or ScriptedModel(ANSWERS)
+    agent = Agent.from_file(FILES / "desk.yaml", model=model, **parts, **place)
     async with agent, agent.session() as session:
         for message in MESSAGES:
             started = "the model"
