@@ -48,6 +48,7 @@ WORKLOADS = {
     "middleware": Workload("observed_turns:measure_middleware", 1, "rounds"),
     "telemetry": Workload("observed_turns:measure_telemetry", 1, "rounds"),
     "flows": Workload("flows:measure", 5, "rounds"),
+    "sub_agents": Workload("sub_agents:measure", 100, "sub-agents"),
     "python_code": Workload("python_code:measure", 3, "rounds"),
     "mcp": Workload("mcp:measure", 2000, "calls"),
     "tools": Workload("tools:measure", 400, "calls"),
