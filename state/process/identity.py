@@ -5,13 +5,20 @@ the same id has another name.
 """
 
 import os
+from functools import lru_cache
 from pathlib import Path
 
 
 def make_runner_name() -> str:
     """Return a name for a runner of a session in this process: HOST:PID:START:NONCE."""
     pid = os.getpid()
-    return f"{os.uname().nodename}:{pid}:{read_process_start(pid)}:{os.urandom(4).hex()}"
+    return f"{os.uname().nodename}:{pid}:{_read_own_start(pid)}:{os.urandom(4).hex()}"
+
+
+@lru_cache(maxsize=1)
+def _read_own_start(pid: int) -> str:
+    """Return the start time of this process; its id is the key, so that a forked process reads its own."""
+    return read_process_start(pid)
 
 
 def is_process_gone(owner: str) -> bool:
