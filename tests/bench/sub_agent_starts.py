@@ -86,7 +86,6 @@ def _sum_rows(store: sqlite3.Connection, session_id: str) -> int:
 def _count_tokens(folder: Path) -> int:
     """Return the input tokens of a first request of the command, whose message is one letter."""
     env = {"PATH": os.environ["PATH"], "HOME": str(folder), "SANDBUR_HOME": str(folder / "command")}
-    root = Path(__file__).resolve().parents[2]
     words = [sys.executable, "-m", "sandbur", "-p", "x", "-m", "demo", "--output-format", "json"]
     done = subprocess.run(words, env=env, cwd=folder, capture_output=True, text=True, check=True)
     return int(json.loads(done.stdout)["usage"]["input_tokens"])
