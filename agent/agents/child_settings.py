@@ -50,6 +50,10 @@ async def make_child_settings(
         description=task.description,
     )
     if isinstance(agent, SubAgentDefinition):
+        if task.model:
+            raise UsageError(
+                f"The model of the agent {agent.name} is the program's choice.", "Leave `model` out."
+            )
         place = SessionPlace(child_id, Path(parent.settings.cwd))
         prompt, _ = await session_prompt(place, (), env, agent.definition)
         by = by.model_copy(update={"max_turns": agent.definition.overrides.get("max_turns")})

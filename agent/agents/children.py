@@ -106,7 +106,10 @@ class Children:
     def _count(self, parent: Session) -> None:
         most = self._process.settings.of("agents_per_run")
         if parent.count_sub_agent() > most:
-            raise UsageError(f"This run has started {most} sub-agents already, which is the most.")
+            raise UsageError(
+                f"This run has started {most} sub-agents already, which is the most (`agents_per_run`).",
+                "Do the rest without new ones.",
+            )
 
     async def _drive(
         self, parent: Session, child: Session, by: SpawnedBy, task: Task, context: ToolContext

@@ -150,6 +150,8 @@ class Agent(HasHooks, Generic[OutputT]):
     ) -> None:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
         require_fitting(self._arguments)
+        # A list that grows later could make an agent that starts itself.
+        self._arguments["agents"] = tuple(agents)
         self.name, self.output = name, output
         typed, (of_session, of_run) = parse_output_type(output), split_instructions(instructions)
         self._rules = RunRules[OutputT](typed, of_run, list(map(OutputValidator, output_validators)))
