@@ -6,6 +6,7 @@ started, and goes on with it where it stopped.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -27,6 +28,8 @@ from .child_settings import make_child_settings, narrow_mode, renew_child_settin
 from .slots import Slots
 from .task import Startable, Task, child_session_id, describe_sub_agent
 
+_AT_PARENT = "at the agent that started it"
+"""Where a call of a sub-agent was decided."""
 _MOST_UNREAD = 64
 """Events of one sub-agent that are passed on before it waits for the reader."""
 
@@ -66,8 +69,13 @@ class Children:
     ) -> ToolOutcome:
         by, child = await self._open_child(parent, definition, task, child_id, context)
         try:
-            end = await self._drive(parent, child, by, task, context)
-            return _make_outcome(parent, child, by, end, context.call_id)
+            events = _begin(child, task, context)
+            while True:
+                end = await self._drive(parent, child, by, task, context, events)
+                decisions = await self._ask_beside_others(parent, child, by, end, context.call_id)
+                if not decisions:
+                    return _make_outcome(parent, child, by, end, context.call_id)
+                events = cast("AsyncGenerator[Event]", child.decide(decisions, way=_AT_PARENT))
         finally:
             await self._process.close_session(child)
 
@@ -99,6 +107,7 @@ class Children:
         )
         by = cast("SpawnedBy", settings.spawned_by)
         child.parent, child.limits = parent, Limits(max_turns=by.max_turns)
+        child.inputs.decide = parent.inputs.decide
         if child.state.execution_mode != mode:
             child.change_mode(mode)
         return by, child
@@ -111,11 +120,42 @@ class Children:
                 "Do the rest without new ones.",
             )
 
+    async def _ask_beside_others(
+        self, parent: Session, child: Session, by: SpawnedBy, end: RunFinished, call_id: str
+    ) -> list[CallDecision]:
+        """Ask about the waiting calls of a sub-agent while others beside it run.
+
+        Without an answer before these have ended, the session of the parent asks at the end of its run.
+        """
+        decide = parent.inputs.decide
+        if decide is None or end.status != "needs_approval":
+            return []
+        calls = _relay_waiting_calls(child, by.agents[-1], call_id)
+        async with self._slots.pause(parent.id, child.id) as alone:
+            if alone.is_set():
+                return []
+            asking = asyncio.ensure_future(decide(calls))
+            ending = asyncio.ensure_future(alone.wait())
+            try:
+                await asyncio.wait((asking, ending), return_when=asyncio.FIRST_COMPLETED)
+                made = asking.result() if asking.done() else ()
+            finally:
+                asking.cancel()
+                ending.cancel()
+                await asyncio.wait((asking, ending))
+        asked = {call.call_id: call.sub_agent.call_id for call in calls if call.sub_agent is not None}
+        return [one.model_copy(update={"call_id": asked[one.call_id]}) for one in made]
+
     async def _drive(
-        self, parent: Session, child: Session, by: SpawnedBy, task: Task, context: ToolContext
+        self,
+        parent: Session,
+        child: Session,
+        by: SpawnedBy,
+        task: Task,
+        context: ToolContext,
+        events: AsyncGenerator[Event] | None,
     ) -> RunFinished:
-        """Run the sub-agent and pass its events on. One that has ended, or that waits, does not run."""
-        events = _begin(child, task, context)
+        """Run the sub-agent and pass its events on. One that has ended, or that waits, has none."""
         if events is None:
             return make_run_finished(child.id, child.state, child.next_action, output=child.output)
         agent = describe_sub_agent(child.id, by, context.call_id, task.description)
@@ -199,7 +239,7 @@ def _begin(child: Session, task: Task, context: ToolContext) -> AsyncGenerator[E
         # A list is never a command: a model must not change the mode of its sub-agent.
         events = child.send([task.prompt], options)
     elif decisions := _list_decisions(child, context.decided):
-        events = child.decide(decisions, way="at the agent that started it")
+        events = child.decide(decisions, way=_AT_PARENT)
     elif child.next_action == "prompt" or child.state.calls_to_decide:
         return None
     else:
