@@ -41,8 +41,10 @@ class Family:
             return f"bought {item}"
 
         place = {"store": store.url, "env": {**store.env, "SANDBUR_AGENTS_AT_ONCE": str(at_once)}}
-        worker = Agent(ScriptedModel(self._answer), name="worker", description="Works.", tools=[buy], **place)
-        self.agent = Agent(ScriptedModel(self._lead), agents=[worker], **place)
+        self.worker = Agent(
+            ScriptedModel(self._answer), name="worker", description="Works.", tools=[buy], **place
+        )
+        self.agent = Agent(ScriptedModel(self._lead), agents=[self.worker], **place)
 
     def _lead(self, request: ModelRequest) -> Any:
         found = results_of(request)
