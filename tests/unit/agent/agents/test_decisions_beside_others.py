@@ -1,10 +1,16 @@
 """A waiting call of a sub-agent is decided while the sub-agents beside it run on."""
 
 import asyncio
+import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.commands.command import Command
+from support.models.server import ModelServer, Request, Turn, call, calls, say
+from support.models.server import ToolCall as ServedCall
+from support.models.talk import environment
 from support.waiting import until
 
 from sandbur import Agent, ModelRequest, PendingToolCall, tool
@@ -208,3 +214,41 @@ def test_a_call_is_decided_at_the_sub_agent_while_the_others_run(store: Temporar
 
     text = asyncio.run(asyncio.wait_for(run(), 60))
     assert sorted(text.split(" | ")) == ["bought rope", "slow ended"]
+
+
+def test_the_command_decides_at_the_parent_about_a_sub_agent_while_the_others_run(command: Command) -> None:
+    place = command.folder / ".config" / "sandbur"
+    (place / "agents").mkdir(parents=True)
+    (place / "agents" / "worker.md").write_text("---\nname: worker\ndescription: Works.\n---\nWork.\n")
+    may_end = threading.Event()
+
+    def reply(request: Request) -> Turn:
+        messages = request.body["messages"]
+        found = [message["content"] for message in messages if message["role"] == "tool"]
+        task = next(message["content"] for message in messages if message["role"] == "user")
+        if task == "slow":
+            may_end.wait(60)
+            return say("slow ended")
+        if found:
+            return say(" | ".join(one.splitlines()[0] for one in found))
+        if task == "buy":
+            return call("run_shell_command", command="touch bought")
+        calls_made = [{"description": "d", "prompt": one, "agent": "worker"} for one in ("buy", "slow")]
+        return calls(*(ServedCall("task", json.dumps(one)) for one in calls_made))
+
+    with ModelServer(reply) as server:
+        env = environment(server)
+        words = ("-p", "go", "-m", "openai-chat/gpt-test", "--output-format", "stream-json")
+        running = command.start(*words, env=env)
+        lines: list[dict[str, Any]] = []
+        while not any(line["type"] == "approval" for line in lines):
+            lines.append(json.loads(running.stdout.readline()))
+        asked = next(line for line in lines if line["type"] == "approval")
+        parent = lines[0]["session_id"]
+        decided = command.run("approve", parent, **env)
+        assert decided.code == 0, (decided.err, asked)
+        assert (command.folder / "bought").exists()
+        may_end.set()
+        running.communicate(timeout=60)
+        resumed = command.run("-p", "-r", parent, **env)
+    assert sorted(resumed.out.strip().split(" | ")) == ["(no output)", "slow ended"]
