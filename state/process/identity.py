@@ -17,7 +17,7 @@ def make_runner_name() -> str:
 
 @lru_cache(maxsize=1)
 def _read_own_start(pid: int) -> str:
-    """Return the start time of this process; its id is the key, so that a forked process reads its own."""
+    """Return the start time of this process, which stays the same. A forked process has another `pid`."""
     return read_process_start(pid)
 
 
@@ -51,8 +51,11 @@ def read_process_start(pid: int) -> str:
     For a zombie process this is "ended".
     """
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text("utf-8")
+        # The name of the program is in there, cut to 15 bytes, perhaps inside a character.
+        stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
     except OSError:
         return ""
     facts = stat.rpartition(")")[2].split()
+    if len(facts) < 20:
+        return ""
     return facts[19] if facts[0] != "Z" else "ended"
