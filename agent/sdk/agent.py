@@ -151,9 +151,7 @@ class Agent(HasHooks, Generic[OutputT]):
     ) -> None:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
         require_fitting(self._arguments)
-        # A list that grows later could make an agent that starts itself.
-        self._arguments["agents"] = tuple(agents)
-        self.name, self.output = name, output
+        self.name, self.output, self._agents = name, output, tuple(agents)
         typed, (of_session, of_run) = parse_output_type(output), split_instructions(instructions)
         self._rules = RunRules[OutputT](typed, of_run, list(map(OutputValidator, output_validators)))
         self._definition = define_agent(self._arguments, of_session, typed and typed.format)
@@ -212,7 +210,7 @@ class Agent(HasHooks, Generic[OutputT]):
     def definition_of(self, source: str) -> Definition:
         """Return the definition, with `source` as the name by which the agent can be loaded again."""
         layers = (*self._definition.middleware, self.hook_middleware)
-        agents = tuple(one.as_sub_agent() for one in self._arguments["agents"])
+        agents = tuple(one.as_sub_agent() for one in self._agents)
         return replace(self._definition, source=source, middleware=layers, agents=agents)
 
     def as_sub_agent(self, name: str = "", description: str = "") -> SubAgentDefinition:
