@@ -6,13 +6,15 @@ started, and goes on with it where it stopped.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, cast
 
-from ...actions.ports import CallSuspended, ToolContext, ToolOutcome
+from ...actions.ports import CallSuspended, StartsAgents, ToolContext, ToolOutcome, implements
 from ...actions.ports.events import Event, RunFinished, SubAgentEvent
+from ...actions.ports.sub_agents import TASK_TOOL, describe_reference
 from ...state.application import ApplicationState, RunOptions
 from ...state.calls import CallDecision, PendingCall, SubAgentCall, relayed_call_id
 from ...state.errors import SandburError, StoreError, UsageError
@@ -26,6 +28,8 @@ from .child_settings import make_child_settings, narrow_mode, renew_child_settin
 from .slots import Slots
 from .task import Startable, Task, child_session_id, describe_sub_agent
 
+_AT_PARENT = "at the agent that started it"
+"""Where a call of a sub-agent was decided."""
 _MOST_UNREAD = 64
 """Events of one sub-agent that are passed on before it waits for the reader."""
 
@@ -65,8 +69,13 @@ class Children:
     ) -> ToolOutcome:
         by, child = await self._open_child(parent, definition, task, child_id, context)
         try:
-            end = await self._drive(parent, child, by, task, context)
-            return _make_outcome(parent, child, by, end, context.call_id)
+            events = _begin(child, task, context)
+            while True:
+                end = await self._drive(parent, child, by, task, context, events)
+                decisions = await self._ask_beside_others(parent, child, by, end, context.call_id)
+                if not decisions:
+                    return _make_outcome(parent, child, by, end, context.call_id)
+                events = cast("AsyncGenerator[Event]", child.decide(decisions, way=_AT_PARENT))
         finally:
             await self._process.close_session(child)
 
@@ -98,6 +107,7 @@ class Children:
         )
         by = cast("SpawnedBy", settings.spawned_by)
         child.parent, child.limits = parent, Limits(max_turns=by.max_turns)
+        child.inputs.decide = parent.inputs.decide
         if child.state.execution_mode != mode:
             child.change_mode(mode)
         return by, child
@@ -105,13 +115,47 @@ class Children:
     def _count(self, parent: Session) -> None:
         most = self._process.settings.of("agents_per_run")
         if parent.count_sub_agent() > most:
-            raise UsageError(f"This run has started {most} sub-agents already, which is the most.")
+            raise UsageError(
+                f"This run has started {most} sub-agents already, which is the most (`agents_per_run`).",
+                "Do the rest without new ones.",
+            )
+
+    async def _ask_beside_others(
+        self, parent: Session, child: Session, by: SpawnedBy, end: RunFinished, call_id: str
+    ) -> list[CallDecision]:
+        """Ask about the waiting calls of a sub-agent while others beside it run.
+
+        Without an answer before these have ended, the session of the parent asks at the end of its run.
+        """
+        decide = parent.inputs.decide
+        if decide is None or end.status != "needs_approval":
+            return []
+        calls = _relay_waiting_calls(child, by.agents[-1], call_id)
+        async with self._slots.pause(parent.id, child.id) as alone:
+            if alone.is_set():
+                return []
+            asking = asyncio.ensure_future(decide(calls))
+            ending = asyncio.ensure_future(alone.wait())
+            try:
+                await asyncio.wait((asking, ending), return_when=asyncio.FIRST_COMPLETED)
+                made = asking.result() if asking.done() else ()
+            finally:
+                asking.cancel()
+                ending.cancel()
+                await asyncio.wait((asking, ending))
+        asked = {call.call_id: call.sub_agent.call_id for call in calls if call.sub_agent is not None}
+        return [one.model_copy(update={"call_id": asked[one.call_id]}) for one in made]
 
     async def _drive(
-        self, parent: Session, child: Session, by: SpawnedBy, task: Task, context: ToolContext
+        self,
+        parent: Session,
+        child: Session,
+        by: SpawnedBy,
+        task: Task,
+        context: ToolContext,
+        events: AsyncGenerator[Event] | None,
     ) -> RunFinished:
-        """Run the sub-agent and pass its events on. One that has ended, or that waits, does not run."""
-        events = _begin(child, task, context)
+        """Run the sub-agent and pass its events on. One that has ended, or that waits, has none."""
         if events is None:
             return make_run_finished(child.id, child.state, child.next_action, output=child.output)
         agent = describe_sub_agent(child.id, by, context.call_id, task.description)
@@ -136,6 +180,10 @@ class SubAgentsOfSession:
         self._definition = definition
         self.session: Session | None = None
         """Set once the session is open."""
+
+    def can_start(self, agent: str) -> bool:
+        tool = None if self.session is None else self.session.ports.toolbox.get(TASK_TOOL)
+        return implements(tool, StartsAgents) and tool.can_start(agent)
 
     async def run(self, task: Task, context: ToolContext) -> ToolOutcome:
         if self.session is None:
@@ -191,7 +239,7 @@ def _begin(child: Session, task: Task, context: ToolContext) -> AsyncGenerator[E
         # A list is never a command: a model must not change the mode of its sub-agent.
         events = child.send([task.prompt], options)
     elif decisions := _list_decisions(child, context.decided):
-        events = child.decide(decisions, way="at the agent that started it")
+        events = child.decide(decisions, way=_AT_PARENT)
     elif child.next_action == "prompt" or child.state.calls_to_decide:
         return None
     else:
@@ -216,11 +264,10 @@ def _make_outcome(
             raise CallSuspended(error) from None
     if end.status in ("rate_limited", "interrupted") or isinstance(child.error, StoreError):
         raise CallSuspended(child.error or SandburError("A sub-agent was interrupted.", "Resume to go on."))
-    name = f'[sub-agent {child.id}; to ask it again: task(resume="{child.id}", ...)]'
     is_answered = end.status in ("done", "denied") and bool(end.result)
     why = end.error.message if end.error is not None else f"it ended as {end.status}."
     problem = "" if is_answered else f"The sub-agent did not finish: {why}"
-    content = "\n".join(filter(None, (problem, end.result, name)))
+    content = "\n".join(filter(None, (problem, end.result, describe_reference(child.id))))
     return ToolOutcome("ok" if is_answered else "error", content, usage=child.state.turn_usage)
 
 

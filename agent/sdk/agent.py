@@ -151,7 +151,7 @@ class Agent(HasHooks, Generic[OutputT]):
     ) -> None:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
         require_fitting(self._arguments)
-        self.name, self.output = name, output
+        self.name, self.output, self._agents = name, output, tuple(agents)
         typed, (of_session, of_run) = parse_output_type(output), split_instructions(instructions)
         self._rules = RunRules[OutputT](typed, of_run, list(map(OutputValidator, output_validators)))
         self._definition = define_agent(self._arguments, of_session, typed and typed.format)
@@ -167,6 +167,7 @@ class Agent(HasHooks, Generic[OutputT]):
         tools: Iterable[Tool | Callable[..., Any]] = (),
         middleware: Sequence[Middleware] = (),
         flows: Sequence[Flow] = (),
+        agents: Sequence[Agent[Any]] = (),
         limits: Limits | None = None,
         store: str | None = None,
         cwd: str | Path | None = None,
@@ -174,11 +175,12 @@ class Agent(HasHooks, Generic[OutputT]):
     ) -> Agent[Any]:
         """Return the agent that a JSON, YAML or TOML file describes.
 
-        `tools`, `middleware` and `flows` are added to its own; the other arguments replace what it says.
+        `tools`, `middleware` and `flows` are added to its own, `agents` are those that it may start; the
+        other arguments replace what it says.
         With an `output_schema`, results are JSON values of it. A session goes on with the file that it began
         with, even if that has changed. Raises `ConfigError` with file, line and key.
         """
-        given = {"model": model, "limits": limits, "store": store, "cwd": cwd, "env": env}
+        given = {"model": model, "limits": limits, "store": store, "cwd": cwd, "env": env, "agents": agents}
         given |= {"tools": (own := as_tools(tools)), "middleware": tuple(middleware), "flows": tuple(flows)}
         module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
         names = frozenset(tool.spec.name for tool in own)
@@ -208,7 +210,7 @@ class Agent(HasHooks, Generic[OutputT]):
     def definition_of(self, source: str) -> Definition:
         """Return the definition, with `source` as the name by which the agent can be loaded again."""
         layers = (*self._definition.middleware, self.hook_middleware)
-        agents = tuple(one.as_sub_agent() for one in self._arguments["agents"])
+        agents = tuple(one.as_sub_agent() for one in self._agents)
         return replace(self._definition, source=source, middleware=layers, agents=agents)
 
     def as_sub_agent(self, name: str = "", description: str = "") -> SubAgentDefinition:

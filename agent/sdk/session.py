@@ -375,6 +375,7 @@ class AgentSession(Generic[OutputT]):
         run.interrupt = interrupt
         self._notices = []
         self._set_inputs(request, begins)
+        session.inputs.decide = approvals.decide if "on_approval" in request.given else None
         try:
             following: AsyncIterator[Event] | None = start(session, await self._options_of(request, begins))
             while following is not None:

@@ -239,7 +239,7 @@ def tools_line(event: ToolsChanged) -> str:
 
 def flow_line(event: FlowMatched) -> str:
     """Return a line about a flow or a skill that a message started."""
-    what = "Skill" if event.does == "skill" else "Flow"
+    what = "Skill" if event.does in ("skill", "skill_agent") else "Flow"
     return f"{what} {event.flow}: {event.why}."
 
 

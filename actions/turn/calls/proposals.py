@@ -147,7 +147,7 @@ def judge_fully(
     hook = use.hook if isinstance(use, PendingCall) else hook
     tool = ports.toolbox.get(use.tool)
     if tool is None:
-        names = ", ".join(itertools.islice(ports.toolbox, _MOST_NAMED))
+        names = ", ".join(itertools.islice(ports.toolbox, _MOST_NAMED)) or "none"
         more = f" and {len(ports.toolbox) - _MOST_NAMED} more" if len(ports.toolbox) > _MOST_NAMED else ""
         return (
             _invalid(use, f"There is no tool named {use.tool[:80]!r}. The tools are: {names}{more}."),

@@ -11,15 +11,20 @@ from typing import Any, Literal
 from ....state.application import FlowKind
 from ....state.calls import Effect
 from ....state.errors import UsageError
+from ...ports.sub_agents import TASK_TOOL
 from ..decision_tools import MAX_STEPS
 from .answers import find_names
 from .triggers import MatchFunction, Triggers, make_triggers
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-_TARGETS = ("reply", "tool", "http", "run", "graph", "command", "instructions", "plan")
+_TARGETS = ("reply", "tool", "agent", "http", "run", "graph", "command", "instructions", "plan")
 _COMMANDS = ("/compact", "/help", "/exit", "/quit", "/mode plan")
 """What a flow may run: nothing that lets more calls pass."""
+WHOLE_MESSAGE = "{message}"
 _MOST_TEXT = 100_000
+_CALLS = ("tool", "agent")
+_OWNERS = {"arguments": "tool", "prompt": "agent", "goal": "plan"}
+"""Fields that need another one."""
 OnFailure = Literal["reply", "model"]
 
 
@@ -28,8 +33,8 @@ class Flow:
     """A message of a registered form, and what happens then without a model call.
 
     It has at least one trigger (`exact`, `prefix`, `phrase`, `regex`, `match`) and exactly one target
-    (`reply`, `tool`, `http`, `run`, `graph`, `command`, `instructions`, `plan`). Raises `UsageError` for what
-    does not fit.
+    (`reply`, `tool`, `agent`, `http`, `run`, `graph`, `command`, `instructions`, `plan`). Raises `UsageError`
+    for what does not fit.
     """
 
     name: str
@@ -54,6 +59,10 @@ class Flow:
     """The name of a tool of the session, called with `arguments`."""
     arguments: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """JSON values; texts are templates."""
+    agent: str = ""
+    """The name of an agent that the session may start: its answer is the result."""
+    prompt: str = ""
+    """The template of the task of `agent`; empty: the message."""
     http: Mapping[str, Any] | None = None
     """One request, with the keys of an HTTP tool: `url`, `method`, `headers`, `query`, `body`, ..."""
     run: Callable[..., Any] | None = field(default=None, repr=False)
@@ -106,12 +115,11 @@ class Flow:
             yield "it needs a trigger: exact, prefix, phrase, regex, or a function `match`."
         if self.command and self.command not in _COMMANDS:
             yield f"it cannot run {self.command[:40]}. A flow runs one of {', '.join(_COMMANDS)}."
-        if (self.answer or self.failure or self.on_failure != "reply") and self.kind != "tool":
-            yield "answer, failure and on_failure belong to tool, http, run and graph."
-        if self.arguments and not self.tool:
-            yield "arguments belong to a tool."
-        if self.goal and not self.plan:
-            yield "a goal belongs to a plan."
+        if (self.answer or self.failure or self.on_failure != "reply") and self.kind not in _CALLS:
+            yield "answer, failure and on_failure belong to tool, agent, http, run and graph."
+        for name, owner in _OWNERS.items():
+            if getattr(self, name) and not getattr(self, owner):
+                yield f"`{name}` needs `{owner}`."
         if len(self.plan) > MAX_STEPS:
             yield f"its plan has more than {MAX_STEPS} steps."
         if any(len(text) > _MOST_TEXT for text in self._templates):
@@ -123,6 +131,8 @@ class Flow:
     def kind(self) -> FlowKind:
         if self.tool or self.http or self.run or self.graph:
             return "tool"
+        if self.agent:
+            return "agent"
         if self.command:
             return "command"
         if self.instructions:
@@ -132,11 +142,15 @@ class Flow:
     @property
     def target(self) -> str:
         """The tool that it calls, or its slash command; empty for other kinds."""
+        if self.kind == "agent":
+            return TASK_TOOL
         return (self.tool or f"flow_{self.name.replace('-', '_')}") if self.kind == "tool" else self.command
 
     @property
     def _templates(self) -> tuple[str, ...]:
-        return (self.reply, self.instructions, self.goal, *self.plan, self.answer, self.failure)
+        return (
+            self.reply, self.instructions, self.goal, *self.plan, self.prompt, self.answer, self.failure,
+        )  # fmt: skip
 
     @property
     def answer_names(self) -> set[str]:
@@ -164,6 +178,8 @@ class Flow:
 
     def _describe_call(self) -> str:
         after = " (the model goes on if that fails)" if self.on_failure == "model" else ""
+        if self.agent:
+            return f"starts the agent {self.agent} with {_shorten(self.prompt or WHOLE_MESSAGE)}{after}"
         if self.http is not None:
             method = str(self.http.get("method", "GET")).upper()
             return f"sends {method} {self.http.get('url', '')}{after}"

@@ -23,7 +23,7 @@ KEYS = (
 _MEANT = {"allowedtools": "tools", "mode": "permissionMode", "prompt": "initialPrompt", "turns": "maxTurns"}
 """Folded key of another format -> the key with that meaning."""
 _COLORS = ("red", "blue", "green", "yellow", "purple", "orange", "pink", "cyan")
-_EFFORTS: Mapping[str, Effort] = {level: level for level in cast("tuple[Effort, ...]", get_args(Effort))}
+EFFORTS: Mapping[str, Effort] = {level: level for level in cast("tuple[Effort, ...]", get_args(Effort))}
 _OWN_MODES = cast("tuple[ExecutionMode, ...]", get_args(ExecutionMode))
 _MODES: Mapping[str, ExecutionMode | None] = {
     "default": "interactive",
@@ -56,7 +56,7 @@ def parse_agent(path: Path, text: str, models: Container[str], notices: Notices)
     fields = FrontMatter(path, marked.entries, notices)
     fields.report_unknown_keys(KEYS, _MEANT)
     name = _read_name(fields, path)
-    tools, may_start = _read_tools(fields, name)
+    tools, may_start = read_tools(fields, name)
     disallowed_tools, may_start_none = _read_disallowed_tools(fields)
     runs_in_background = fields.switch("background")
     _report_unused_keys(fields, runs_in_background)
@@ -64,7 +64,7 @@ def parse_agent(path: Path, text: str, models: Container[str], notices: Notices)
         name=name,
         description=_read_description(fields),
         instructions=marked.body,
-        model=_read_model(fields, models),
+        model=read_model(fields, models),
         tools=tools,
         disallowed_tools=disallowed_tools,
         may_start=() if may_start_none else may_start,
@@ -72,7 +72,7 @@ def parse_agent(path: Path, text: str, models: Container[str], notices: Notices)
         max_turns=fields.count("maxTurns"),
         skills=fields.names("skills") or (),
         mcp_servers=_read_servers(fields),
-        effort=fields.choice("effort", _EFFORTS),
+        effort=fields.choice("effort", EFFORTS),
         isolation=_read_isolation(fields),
         runs_in_background=runs_in_background,
         memory=fields.text("memory")[:_MOST_NAME],
@@ -108,7 +108,7 @@ def _read_description(fields: FrontMatter) -> str:
     return description[:_MOST_DESCRIPTION]
 
 
-def _read_model(fields: FrontMatter, models: Container[str]) -> str:
+def read_model(fields: FrontMatter, models: Container[str]) -> str:
     model = fields.text("model")
     if not model or model.lower() == "inherit":
         return ""
@@ -124,17 +124,19 @@ def _read_model(fields: FrontMatter, models: Container[str]) -> str:
     return ""
 
 
-def _read_tools(fields: FrontMatter, name: str) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
+def read_tools(
+    fields: FrontMatter, name: str, key: str = "tools", separators: str = ",\n"
+) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
     """Return the tools, and the agents that the agent may start."""
-    entries = fields.names("tools")
+    entries = fields.names(key, separators)
     if entries is None:
         return None, None
     tools: dict[str, None] = {}
     agents: dict[str, None] | None = {}
     for entry in entries:
-        called, inside = _split_entry(fields, "tools", entry)
+        called, inside = _split_entry(fields, key, entry)
         if not _STARTS_AGENTS.fullmatch(called):
-            tools.update(dict.fromkeys(_find_tool(fields, "tools", called, inside)))
+            tools.update(dict.fromkeys(_find_tool(fields, key, called, inside)))
         elif inside is None:
             agents = None
         elif agents is not None:
@@ -143,7 +145,7 @@ def _read_tools(fields: FrontMatter, name: str) -> tuple[tuple[str, ...] | None,
         agents = None
     may_start = None if agents is None else tuple(agents)
     if may_start == (name,):
-        fields.notice("tools", f"lets the agent `{name}` start only itself")
+        fields.notice(key, f"lets the agent `{name}` start only itself")
     return (None if _EVERY_TOOL in tools else tuple(tools)), may_start
 
 

@@ -73,13 +73,13 @@ class FrontMatter:
         entry = self.find(key)
         return "" if entry is None else entry.text.strip()
 
-    def names(self, key: str) -> tuple[str, ...] | None:
+    def names(self, key: str, separators: str = ",\n") -> tuple[str, ...] | None:
         """Return the names of a list, or of a line with commas; None if the key is missing or empty."""
         if not (text := self.text(key)):
             return None
         if len(text) > _MOST_NAMES * _MOST_NAME_CHARS:
             self.refuse(key, f"has {len(text):,} characters; {_MOST_NAMES * _MOST_NAME_CHARS:,} are possible")
-        names = tuple(dict.fromkeys(name for part in split_names(text) if (name := part.strip())))
+        names = tuple(dict.fromkeys(name for part in split_names(text, separators) if (name := part.strip())))
         if len(names) > _MOST_NAMES:
             self.refuse(key, f"has {len(names)} names; {_MOST_NAMES} are possible")
         for name in names:
@@ -126,11 +126,11 @@ def fold(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
 
 
-def split_names(text: str) -> Iterator[str]:
-    """Yield the parts between commas and line ends that stand in no parentheses."""
+def split_names(text: str, separators: str = ",\n") -> Iterator[str]:
+    """Yield the parts between separators that stand in no parentheses."""
     depth, start = 0, 0
     for place, character in enumerate(text):
-        if character in ",\n" and depth == 0:
+        if character in separators and depth == 0:
             yield text[start:place]
             start = place + 1
         elif character in "()":

@@ -99,7 +99,9 @@ class FlowEntry(_Table):
     priority: int = 0
     """The highest is tried first; of equal ones the first in the file."""
     prompt: Annotated[_Text, Field(min_length=1)] | None = None
-    """Instructions that the model reads with the message."""
+    """Instructions that the model reads with the message; with `agent`, the task of that agent."""
+    agent: _Line | None = None
+    """The agent that is started as a sub-agent; its answer is the answer."""
     plan: Annotated[list[_Line], Field(min_length=1, max_length=MAX_STEPS)] | None = None
     """The steps of the plan for the message."""
     goal: _Line | None = None
@@ -123,9 +125,10 @@ class FlowEntry(_Table):
 
     @model_validator(mode="after")
     def _has_one_result(self) -> Self:
-        targets = (self.prompt, self.plan, self.reply, self.tool, self.http, self.command)
+        first = self.prompt if self.agent is None else self.agent
+        targets = (first, self.plan, self.reply, self.tool, self.http, self.command)
         if sum(one is not None for one in targets) != 1:
-            raise ValueError("it needs exactly one of prompt, plan, reply, tool, http and command")
+            raise ValueError("it needs exactly one of prompt, plan, reply, tool, agent, http and command")
         if self.goal is not None and self.plan is None:
             raise ValueError("goal belongs to a plan")
         return self

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from ....actions.ports import Tool
 from ....actions.ports.message_router import RoutedMessage, refuse_message
+from ....actions.ports.sub_agents import make_task_arguments
 from ....actions.turn.bugs_logged import BugsLogged
 from ....actions.turn.commands import FLOW_COMMAND, parse_command
 from ....actions.turn.flows.answers import fill_structure, fill_text
-from ....actions.turn.flows.flow import Flow
+from ....actions.turn.flows.flow import WHOLE_MESSAGE, Flow
 from ....actions.turn.flows.linear_regex import StepBudget
 from ....actions.turn.flows.triggers import TriggerMatch
 from ....state.application import FlowMatch
@@ -81,6 +82,9 @@ class FlowRouter:
 
     def _fill_arguments(self, flow: Flow, values: Mapping[str, str]) -> dict[str, object]:
         """Return the arguments of the flow's call."""
+        if flow.kind == "agent":
+            prompt = fill_text(flow.prompt or WHOLE_MESSAGE, values)
+            return make_task_arguments(flow.agent, prompt, flow.description or f"the flow {flow.name}")
         if flow.kind != "tool":
             return {}
         own = self._tools.get(flow.target)

@@ -31,6 +31,8 @@ class FlowTable(BaseModel):
     reply: _Text = ""
     tool: str = ""
     arguments: dict[str, Any] = Field(default_factory=dict)
+    agent: str = ""
+    prompt: _Text = ""
     http: dict[str, Any] | None = None
     command: str = ""
     instructions: _Text = ""

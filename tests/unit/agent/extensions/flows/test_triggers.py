@@ -23,7 +23,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"exact": "hi", "prefix": "a", "reply": "{rest}"}, "uses {rest}"),
     ({"exact": "hi", "command": "/mode yolo"}, "cannot run /mode yolo"),
     ({"exact": "hi", "reply": "a", "answer": "b"}, "belong to tool"),
-    ({"exact": "hi", "reply": "a", "goal": "b"}, "a goal belongs to a plan"),
+    ({"exact": "hi", "reply": "a", "goal": "b"}, "`goal` needs `plan`"),
 ]
 
 
