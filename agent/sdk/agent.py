@@ -376,14 +376,17 @@ class Agent(HasHooks, Generic[OutputT]):
         text: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
+        parent: str | None = None,
+        children: bool = False,
     ) -> AsyncGenerator[SessionInfo]:
         """Yield the stored sessions that fit all given values, newest first.
 
         `since` and `until` bound the time of the last step. All words of `text` are in the messages, or it is
         in the title. `limit` is the most sessions of one page, and the `cursor` of its last session begins
-        the next page.
+        the next page. Sub-agents are left out, unless `parent` names the session whose calls started them or
+        `children` is true.
         """
-        query = SessionQuery(app, user, tags, status, since, until, text, limit, cursor)
+        query = SessionQuery(app, user, tags, status, since, until, text, limit, cursor, parent, children)
         async with self, aclosing(list_sessions(self._open.store, query)) as found:
             async for each in found:
                 yield each

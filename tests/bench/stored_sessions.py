@@ -20,8 +20,9 @@ from support.places import ROOT
 
 from sandbur.state.databases.chain import insert_row
 from sandbur.state.databases.database import update
-from sandbur.state.session import SessionSettings
-from sandbur.state.store.sessions.listing import LabelFilter
+from sandbur.state.session import SessionSettings, SpawnedBy
+from sandbur.state.store.sessions.family import FamilyFilter, count_descendants
+from sandbur.state.store.sessions.listing import FolderFilter, LabelFilter
 from sandbur.state.store.store import Store
 
 ROUNDS = 7
@@ -117,6 +118,39 @@ def measure_search(folder: Path, sessions: int) -> None:
             list(islice(store.newest_sessions(LabelFilter(matching=store.find_text(text))), 50))
             times_ms.append((time.process_time() - began) * 1000)
         tell(f"a search for {what}", median(times_ms), SEARCH_LIMIT_MS, " ms")
+    store.close()
+
+
+def measure_children(folder: Path, children: int) -> None:
+    """List a store whose newest sessions are sub-agents of one session; each figure is CPU time."""
+    store = Store.open(f"sqlite:///{folder}/family.db", durability="normal")
+    settings = SessionSettings(model="demo/demo", cwd="/srv", system_prompt=PROMPT)
+    for number in range(FEW):
+        store.index.create(f"root{number:02}", settings, "a title")
+    by = SpawnedBy(session_id="root00", sequence=0, call_id="c", agents=("reader",))
+    for number in range(children):
+        store.index.create(f"child{number:06}", settings.model_copy(update={"spawned_by": by}), "a part")
+    looks: dict[str, Callable[[], object]] = {
+        "the list of all roots": lambda: list(store.roots()),
+        "the newest session of a folder": lambda: next(store.roots(FolderFilter("/srv"))),
+        "how many roots": store.count_roots,
+        "how many sub-agents each root has": lambda: count_descendants(
+            store.database, [f"root{number:02}" for number in range(FEW)]
+        ),
+        "50 sub-agents, oldest first": lambda: store.index.children_of("root00"),
+        "50 sub-agents, newest first": lambda: list(
+            islice(store.newest_sessions(FamilyFilter("root00")), 50)
+        ),
+        "every session": lambda: store.sessions(),
+    }
+    for what, look in looks.items():
+        times_ms: list[float] = []
+        for _ in range(ROUNDS):
+            began = time.process_time()
+            look()
+            times_ms.append((time.process_time() - began) * 1000)
+        limit_ms = LIMIT_MS if what != "every session" else LIMIT_MS * children / 100
+        tell(f"{what}, {children} sub-agents", median(times_ms), limit_ms, " ms")
     store.close()
 
 

@@ -6,6 +6,7 @@
 import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
+from itertools import islice
 from math import isfinite
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -285,7 +286,7 @@ def recent_sessions(store: Store) -> list[SessionSummary]:
     """Return the newest sessions from a short-lived cache, because each key press calls this."""
     now = time.monotonic()
     if store not in _recent or now - _recent[store][0] > _RECENT_S:
-        _recent[store] = now, store.sessions(most=_MOST_OFFERED)
+        _recent[store] = now, list(islice(store.roots(), _MOST_OFFERED))
     return _recent[store][1]
 
 

@@ -10,7 +10,7 @@ from ...cli.grammar import ID, Action, ActionCommand, flag, switch, word
 
 MOST_LISTED = 50
 _FLAGS_OF_ACTIONS = (
-    (("limit", "all"), "list", "--limit and --all belong"),
+    (("limit", "all", "children"), "list", "--limit, --all and --children belong"),
     (("older_than", "keep", "max_size", "dry_run"), "prune",
      "--older-than, --keep, --max-size and --dry-run belong"),
     (("steps",), "show ID", "--steps belongs"),
@@ -23,10 +23,12 @@ _FLAGS_OF_ACTIONS = (
 class SessionsCommand(ActionCommand):
     GROUPS = ("prune", "place")
     ACTIONS: ClassVar[Mapping[str, Action]] = {
-        "list": Action("", "the sessions of the store, the newest first", ("--limit", "--all", "--json"), (
+        "list": Action("", "the sessions of the store, the newest first",
+                       ("--limit", "--all", "--children", "--json"), (
             ("sandbur sessions", "a table"),
             ("sandbur sessions --limit 5", "the last five"),
-            ("sandbur sessions --all | grep shop", "every session, one a line"),
+            ("sandbur sessions --all | grep shop", "every session, those of sub-agents too"),
+            ("sandbur sessions --children 3f2a", "the sub-agents of a session"),
             ("sandbur sessions --json | jq -r '.[0].id'", "the newest id"),
         ), home="listing.list_sessions"),
         "show": Action("ID", "a session: plan, messages, waiting calls", ("--json", "--steps"), (
@@ -61,7 +63,8 @@ class SessionsCommand(ActionCommand):
     limit: int = flag(
         "--limit", f"list: the newest N (default {MOST_LISTED})", MOST_LISTED, type=count, metavar="N"
     )
-    all: bool = switch("--all", "list: every session")
+    all: bool = switch("--all", "list: every session, those of sub-agents too")
+    children: str | None = flag("--children", "list: the sub-agents of this session", None, metavar="ID")
     steps: bool = switch("--steps", "show: every step in one line")
     verbose: bool = switch("-v --verbose", "verify: every move of every call")
     export_format: str = flag(
@@ -110,8 +113,9 @@ class SessionsCommand(ActionCommand):
                 getattr(self, name) != getattr(usual, name) for name in fields
             ):
                 raise UsageError(f"{flags} to `sandbur sessions {action}`.")
-        if self.limit != usual.limit and self.all:
-            raise UsageError("--limit and --all exclude each other.", "Leave one of them out.")
+        for flag_name, is_given in (("limit", self.limit != usual.limit), ("children", self.children)):
+            if is_given and self.all:
+                raise UsageError(f"--{flag_name} and --all exclude each other.", "Leave one of them out.")
 
     def run_at_once(self) -> int | None:
         if self.action != "list":
