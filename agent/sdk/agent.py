@@ -208,7 +208,10 @@ class Agent(HasHooks, Generic[OutputT]):
         """Return the definition, with `source` as the name by which the agent can be loaded again."""
         layers = (*self._definition.middleware, self.hook_middleware)
         agents = tuple(one.as_sub_agent() for one in self._arguments["agents"])
-        return replace(self._definition, source=source, middleware=layers, agents=agents)
+        rules, name = self._rules, self.name
+        return replace(
+            self._definition, source=source, middleware=layers, agents=agents, run_rules=rules, name=name
+        )
 
     def as_sub_agent(self, name: str = "", description: str = "") -> SubAgentDefinition:
         """Return the agent as another one starts it; raises `UsageError` without a name or a description."""
@@ -433,6 +436,17 @@ class Agent(HasHooks, Generic[OutputT]):
                     await opened.observe(message)
                     return
             await self._open.runtime.leave_message(session_id, "observe", message)
+
+    async def steer(self, session_id: str, message: str) -> None:
+        """Send a message to the run of a session, here or in another process, also to a sub-agent that works.
+
+        It is stored when this returns. The next model call contains it; without a run, the next run does.
+        """
+        async with self:
+            if (session := self._open.find(session_id)) is not None:
+                await session.inbox.steer(message)
+            else:
+                await self._open.runtime.leave_message(session_id, "steer", message)
 
     async def delete(self, session_id: str) -> None:
         """Delete a session from the store; raises `SessionNotFound` or `SessionHeld`."""
