@@ -449,7 +449,7 @@ class Agent(HasHooks, Generic[OutputT]):
                 await self._open.runtime.leave_message(session_id, "steer", message)
 
     async def delete(self, session_id: str) -> None:
-        """Delete a session from the store; raises `SessionNotFound` or `SessionHeld`."""
+        """Delete a session with its sub-agents from the store; raises `SessionNotFound` or `SessionHeld`."""
         async with self:
             await asyncio.to_thread(self._open.store.delete, session_id)
 

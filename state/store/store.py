@@ -183,9 +183,12 @@ class Store:
         self.index.summary(session_id)
         return self.index.rename(session_id, title)
 
-    def delete(self, session_id: str) -> None:
-        self.index.delete(session_id)
-        self._writers.pop(session_id, None)
+    def delete(self, session_id: str) -> list[str]:
+        """Delete a session and its sub-agents; return the ids of all that are deleted, the session last."""
+        deleted = self.index.delete(session_id)
+        for one in deleted:
+            self._writers.pop(one, None)
+        return deleted
 
     def show(self, session_id: str, seq: int | None = None) -> SessionView:
         """Read a session's state without a lease. Every history is loaded."""

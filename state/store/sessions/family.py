@@ -52,6 +52,22 @@ def count_children(database: Database, session_id: str) -> int:
     return int(database.query("SELECT COUNT(*) FROM sessions WHERE parent_session = ?", (session_id,))[0][0])
 
 
+def list_descendants(database: Database, session_id: str) -> list[str]:
+    """Return the sub-agents of a session, those of its sub-agents, and so on: each behind its parent."""
+    found: dict[str, None] = {}
+    level = [session_id]
+    while level:
+        below: list[str] = []
+        for begin in range(0, len(level), _MOST_AT_ONCE):
+            some = tuple(level[begin : begin + _MOST_AT_ONCE])
+            places = ", ".join("?" * len(some))
+            sql = f"SELECT id FROM sessions WHERE parent_session IN ({places}) ORDER BY created_at, id"
+            below += (row[0] for row in database.query(sql, some))
+        level = [one for one in dict.fromkeys(below) if one not in found and one != session_id]
+        found |= dict.fromkeys(level)
+    return list(found)
+
+
 def count_descendants(database: Database, session_ids: Sequence[str]) -> dict[str, int]:
     """Return how many sub-agents each of these sessions has, with those of its sub-agents. Sessions without
     any are not in it.

@@ -41,7 +41,7 @@ class SessionsCommand(ActionCommand):
         "verify": Action("ID", "check that the record is complete and unchanged",
                          ("--verbose", "--json"), (("sandbur sessions verify 3f2a -v", "list every call"),),
                          home="verify.verify_session"),
-        "delete": Action("ID", "delete a session permanently", home="show.delete_session"),
+        "delete": Action("ID", "delete a session and its sub-agents permanently", home="show.delete_session"),
         "prune": Action("", "delete sessions that have not been used for long",
                         ("--older-than", "--keep", "--max-size", "--dry-run", "--json"), (
             ("sandbur sessions prune --dry-run", "only list them"),

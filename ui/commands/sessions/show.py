@@ -124,10 +124,18 @@ async def _show_steps(command: SessionsCommand) -> int:
 async def delete_session(command: SessionsCommand) -> int:
     async with open_runtime(command) as runtime:
         session_id = runtime.store.find(command.session)
-        runtime.store.delete(session_id)
-        clear_scratch(runtime.settings.home, session_id)
-    say(f"Deleted session {session_id}.")
+        deleted = runtime.store.delete(session_id)
+        for one in deleted:
+            clear_scratch(runtime.settings.home, one)
+    say(f"Deleted session {session_id}{describe_sub_agents(len(deleted) - 1)}.")
     return 0
+
+
+def describe_sub_agents(count: int) -> str:
+    """Return ` with its 3 sub-agents`; empty without any."""
+    if not count:
+        return ""
+    return " with its sub-agent" if count == 1 else f" with its {count:,} sub-agents"
 
 
 async def rename_session(command: SessionsCommand) -> int:

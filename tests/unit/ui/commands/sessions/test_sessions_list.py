@@ -108,3 +108,36 @@ def test_continuing_the_newest_session_never_takes_a_sub_agent(command: Command)
     assert store.sessions()[0].id == "child"
     store.close()
     assert command.run("-p", "-c", "second", "--output-format", "json").result["session_id"] == parent.id
+
+
+def test_what_happens_to_sub_agents_is_said_when_their_session_is_exported_pruned_or_deleted(
+    command: Command,
+) -> None:
+    (command.folder / "shop.py").write_text(PROGRAM)
+    parent = command.run("-p", "go", "--agent", "shop:shop", "--output-format", "json").result["session_id"]
+    exported = command.run("sessions", "export", parent, "run.jsonl")
+    assert exported.err.startswith(f"Exported session {parent} with its 2 sub-agents: ")
+    pruned = command.run("sessions", "prune", "--older-than", "0h", "--keep", "0", "--dry-run")
+    assert len(pruned.out.splitlines()) == 1
+    assert "with its 2 sub-agents" in pruned.out
+    assert pruned.err.startswith("Would delete 3 sessions (2 of sub-agents), ")
+    deleted = command.run("sessions", "delete", parent)
+    assert deleted.err == f"Deleted session {parent} with its 2 sub-agents.\n"
+    assert json.loads(command.run("sessions", "--all", "--json").out) == []
+    imported = command.run("sessions", "import", "run.jsonl", "--yes")
+    assert "records, with its sub-agents (2). Its settings:" in imported.err
+    [found] = json.loads(command.run("sessions", "--json").out)
+    assert (found["id"], found["sub_agents"]) == (parent, 2)
+
+
+PROGRAM = """
+from sandbur import Agent
+from sandbur.testing import ScriptedModel, ToolCall
+
+def parent(request):
+    calls = [ToolCall("task", description="count", prompt=one, agent="counter") for one in "ab"]
+    return "done" if any(message.tool_results for message in request.messages) else calls
+
+counter = Agent(ScriptedModel(lambda request: "3"), name="counter", description="Counts.")
+shop = Agent(ScriptedModel(parent), agents=[counter])
+"""
