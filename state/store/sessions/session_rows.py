@@ -386,15 +386,19 @@ class WaitingRun:
 
 
 def list_due_runs(database: Database, tenant: str, now: datetime) -> list[WaitingRun]:
-    """Return the runs that should continue, the one that waits longest first."""
+    """Return the runs that should continue, the one that waits longest first.
+
+    A sub-agent whose parent is among them is left out: the run of the parent goes on with it.
+    """
     rows = database.query(
-        "SELECT s.id, h.title, h.status, h.wake_at, h.owner, h.lease_until, h.last_seq, s.settings FROM"
-        " sessions s"
+        "SELECT s.id, h.title, h.status, h.wake_at, h.owner, h.lease_until, h.last_seq, s.settings,"
+        " s.parent_session FROM sessions s"
         # A session without steps has no message to answer.
         " JOIN heads h ON h.session_id = s.id WHERE s.tenant = ? AND h.last_seq >= 0"
         " AND (h.status = 'running' OR (h.wake_at <> '' AND h.wake_at <= ?)) ORDER BY h.updated_at, s.id",
         (tenant, format_time(now)),
     )
+    due = {row[0] for row in rows}
     return [
         WaitingRun(
             session_id,
@@ -402,6 +406,7 @@ def list_due_runs(database: Database, tenant: str, now: datetime) -> list[Waitin
             "its process died" if status == "running" else f"its time came at {wake_at}",
             make_held_error(session_id, owner).message if seems_held(owner, lease_until) else "",
         )
-        for session_id, title, status, wake_at, owner, lease_until, last_seq, settings in rows
-        if not is_foreign_at(SessionSettings.model_validate_json(settings).imported_seq, int(last_seq))
+        for session_id, title, status, wake_at, owner, lease_until, last_seq, settings, parent in rows
+        if parent not in due
+        and not is_foreign_at(SessionSettings.model_validate_json(settings).imported_seq, int(last_seq))
     ]

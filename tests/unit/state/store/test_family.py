@@ -1,11 +1,13 @@
 """Lists leave out sub-agents, whose sessions are found from their parent."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from sandbur.state.session import SessionSettings, SpawnedBy
 from sandbur.state.store.sessions.family import FamilyFilter, count_children, count_descendants
 from sandbur.state.store.sessions.listing import FolderFilter, LabelFilter
-from sandbur.state.store.sessions.session_rows import delete_rows
+from sandbur.state.store.sessions.session_rows import delete_rows, list_due_runs
 from sandbur.state.store.store import Store
 
 
@@ -61,3 +63,13 @@ def test_a_sub_agent_without_its_parent_is_listed(family: Store) -> None:
     family.database.commit([("DELETE FROM sessions WHERE id = 'p'", ()), *delete_rows("p")])
     assert list_roots(family) == ["c0", "c1", "c2", "q"]
     assert family.count_roots() == 4
+
+
+def test_a_sub_agent_is_not_due_while_its_parent_is(family: Store) -> None:
+    def list_due() -> list[str]:
+        return sorted(one.session_id for one in list_due_runs(family.database, "", datetime.now(UTC)))
+
+    family.database.commit([("UPDATE heads SET status = 'running', last_seq = 1", ())])
+    assert list_due() == ["p", "q"]
+    family.database.commit([("UPDATE heads SET status = 'done' WHERE session_id = 'p'", ())])
+    assert list_due() == ["c0", "c1", "c2", "q"]
