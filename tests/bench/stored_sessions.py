@@ -18,6 +18,8 @@ from typing import NamedTuple
 from bench.figures import Rounds, tell
 from support.places import ROOT
 
+from sandbur.agent.history.reports.read_report import read_account
+from sandbur.agent.history.sub_agents import list_children, read_sub_agents
 from sandbur.state.databases.chain import insert_row
 from sandbur.state.databases.database import update
 from sandbur.state.session import SessionSettings, SpawnedBy
@@ -142,6 +144,10 @@ def measure_children(folder: Path, children: int) -> None:
             islice(store.newest_sessions(FamilyFilter("root00")), 50)
         ),
         "every session": lambda: store.sessions(),
+        "the state of the first 100 sub-agents": lambda: read_sub_agents(
+            store, list_children(store, "root00")[:100]
+        ),
+        "the report of their parent": lambda: read_account(store, "root00"),
     }
     for what, look in looks.items():
         times_ms: list[float] = []
@@ -149,7 +155,8 @@ def measure_children(folder: Path, children: int) -> None:
             began = time.process_time()
             look()
             times_ms.append((time.process_time() - began) * 1000)
-        limit_ms = LIMIT_MS if what != "every session" else LIMIT_MS * children / 100
+        is_whole = what in ("every session", "the report of their parent")
+        limit_ms = LIMIT_MS * children / 20 if is_whole else 5 * LIMIT_MS
         tell(f"{what}, {children} sub-agents", median(times_ms), limit_ms, " ms")
     store.close()
 

@@ -14,6 +14,7 @@ from ....agent.runtime.cleanup import clear_scratch
 from ....agent.session.secrets import masker_for
 from ....state.conversation.messages import Block, Message
 from ....state.session import SessionView, WaitingMessage
+from ....state.store.sessions.family import count_children
 from ...cli.open_session import open_runtime
 from ...headless.headless import clean
 from ...headless.json_output import pending_objects, plan_objects
@@ -27,7 +28,9 @@ _MAX_RESULT_CHARS = 300
 _KINDS = {"steer": "steers", "queue": "queued", "observe": "observed"}
 
 
-def view_lines(view: SessionView, waiting: Sequence[WaitingMessage] = ()) -> Iterator[str]:
+def view_lines(
+    view: SessionView, waiting: Sequence[WaitingMessage] = (), sub_agents: int = 0
+) -> Iterator[str]:
     """Yield a session as lines without control characters: facts, plan, messages, waiting calls."""
     glyphs = glyphs_for(sys.stdout.encoding)
     summary, state = view.summary, view.state
@@ -39,7 +42,11 @@ def view_lines(view: SessionView, waiting: Sequence[WaitingMessage] = ()) -> Ite
     yield f"started   {local_time(summary.created_at)}, last used {local_time(summary.updated_at)}"
     if summary.parent_id:
         yield f"fork of   {summary.parent_id} at {summary.parent_seq}"
+    if summary.spawned_by:
+        yield f"sub-agent of {summary.spawned_by.session_id}"
     yield f"usage     {usage_text(state.usage, glyphs)}"
+    if sub_agents:
+        yield f"agents    {sub_agents:,}: sandbur sessions --children {summary.id}"
     if state.vibe_plan:
         yield ""
         yield from (text for _, text in plan_lines(state.vibe_plan, glyphs))
@@ -103,10 +110,11 @@ async def show_session(command: SessionsCommand) -> int:
     async with open_runtime(command) as runtime:
         view = runtime.store.show(runtime.store.find(command.session))
         waiting = runtime.store.inbox(view.summary.id).load(view.state.inbox_taken)
+        sub_agents = count_children(runtime.store.database, view.summary.id)
     if command.json:
-        put(json.dumps(view_object(view, waiting), indent=1))
+        put(json.dumps({**view_object(view, waiting), "sub_agents": sub_agents}, indent=1))
     else:
-        put("\n".join(view_lines(view, waiting)))
+        put("\n".join(view_lines(view, waiting, sub_agents)))
     return 0
 
 

@@ -289,14 +289,13 @@ async def test_an_interrupted_run_says_how_to_go_on(store: Store, backend: Store
 async def test_a_sub_agent_is_a_child_that_its_parents_step_spawned(
     store: Store, backend: StoreBackend
 ) -> None:
-    await chat(store, "parent")
-    await chat(store, "child")
+    await chat(store, "parent", "fine")
+    await chat(store, "child", "fine")
     by = SpawnedBy(session_id="parent", sequence=0, call_id="c", agents=("reader",))
     settings = store.index.settings("child").model_copy(update={"spawned_by": by})
-    store.database.commit(
-        [("UPDATE sessions SET settings = ?, parent_session = 'parent', parent_sequence = 0, parent_call = 'c'"
-          " WHERE id = 'child'", (settings.model_dump_json(),))]
-    )  # fmt: skip
+    columns = "settings = ?, parent_session = 'parent', parent_sequence = 0, parent_call = 'c'"
+    sql = f"UPDATE sessions SET {columns} WHERE id = 'child'"
+    store.database.commit([(sql, (settings.model_dump_json(),))])
     page = await logs(backend, "parent")
     (spawned,) = [one for one in page.children if one.event_type == "spawn_start"]
     assert (spawned.child.app_id, spawned.sequence_id) == ("child", 1)
