@@ -333,8 +333,11 @@ _MEANINGS = {
 }
 
 
-def waiting_lines(call: PendingCall, session_id: str, cwd: str) -> Iterator[str]:
-    """Yield a call that waits for a decision as plain lines, with the commands that settle it."""
+def waiting_lines(call: PendingCall, session_id: str | None, cwd: str) -> Iterator[str]:
+    """Yield a call that waits for a decision as plain lines, with the commands that settle it.
+
+    `session_id` is None if no other process can settle it.
+    """
     if call.kind == "approval":
         first, *more = whole(call, cwd)
         yield f"Waiting: {first}"
@@ -345,6 +348,8 @@ def waiting_lines(call: PendingCall, session_id: str, cwd: str) -> Iterator[str]
     yield f"Outcome unknown: {one_line(call.call_id)}  {one_line(call.tool)}"
     for _, text in format_unknown(call, cwd):
         yield f"    {text}"
+    if session_id is None:
+        return
     yield "Record its outcome:"
     for line in settle_lines(session_id, call.call_id):
         yield f"    {line}"

@@ -2,6 +2,7 @@
 
 tests/matrix                                          SQLite
 tests/matrix --store postgresql://... --store mysql://...
+tests/matrix --scenario children --each 20             some scenarios, so many trials of each point
 tests/matrix --random 2000 --pairs 200 --seed 7       what a night may take
 """
 
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 
 from support.crash import plans
 from support.crash.points import in_code
+from support.crash.scenarios import SCENARIOS
 from support.crash.trials import Outcome, Trial, in_parallel
 
 
@@ -24,9 +26,12 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=200, help="trials that die again while recovering")
     parser.add_argument("--each", type=int, default=10**6, help="at most so many trials of a named point")
     parser.add_argument("--only", default="", help="a point's name")
+    parser.add_argument("--scenario", action="append", help="the name of a scenario; none: all of them")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=(os.cpu_count() or 1) + 1)
     options = parser.parse_args()
+    if unknown := set(options.scenario or ()) - SCENARIOS.keys():
+        parser.error(f"There is no scenario {', '.join(sorted(unknown))}; there are {', '.join(SCENARIOS)}.")
     failures = 0
     for store in options.store or [""]:
         failures += _matrix(store, options)
@@ -35,18 +40,20 @@ def main() -> int:
 
 def _matrix(store: str, options: argparse.Namespace) -> int:
     """Run all trials on one store, print its table, return the number of failures."""
-    recorded = _run(plans.recordings(store), options.workers, record=True)
+    wanted = options.scenario or SCENARIOS.keys()
+    recordings = [one for one in plans.recordings(store) if one.scenario in wanted]
+    recorded = _run(recordings, options.workers, record=True)
     singles = plans.named(recorded)
     trials = [
         *plans.sample(singles, options.each, options.seed),
-        *plans.in_commands(store),
+        *[one for one in plans.in_commands(store) if one.scenario in wanted],
         *plans.at_random_moments(recorded, options.random, options.seed),
         *plans.in_recovery(singles, options.pairs, options.seed),
     ]
     chosen = [one for one in trials if options.only in ("", plans.point_of(one))]
     outcomes = [*recorded, *_run(chosen, options.workers)]
     reached = {plans.point_of(trial) for trial in singles}
-    unreached = set() if store else in_code() - reached
+    unreached = set() if store or options.scenario else in_code() - reached
     _print_table(store or "sqlite", outcomes)
     for name in sorted(unreached):
         print(f"NEVER REACHED: {name}")

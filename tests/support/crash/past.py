@@ -10,6 +10,7 @@ from support.models.server import Request
 
 _LIST = {"chat": "messages", "responses": "input", "messages": "messages"}
 _BRIEFING = re.compile(r"Step (\d+) of \d+: ")
+_TASK = re.compile(r"Write (\w+)\.")
 SUMMARIZE = "Below is the older part of this session"
 SUMMARIZED = "Summary of what came before"
 
@@ -48,6 +49,12 @@ class Past:
         found = [_BRIEFING.match(entry.text) for entry in self.entries if entry.kind == "user"]
         return next((match[1] for match in reversed(found) if match), "")
 
+    @cached_property
+    def child(self) -> str:
+        """The word that a sub-agent with this history has to write; empty for another history."""
+        match = _TASK.match(self.users[0]) if self.users else None
+        return match[1] if match else ""
+
     @property
     def summarizes(self) -> bool:
         return any(SUMMARIZE in entry.text for entry in self.entries)
@@ -61,6 +68,8 @@ class Past:
         """The name of the history; each request of a history extends the request before."""
         if self.summarizes:
             return "summary"
+        if self.child:
+            return f"child {self.child}"
         return f"{'short ' if self.is_summarized else ''}{self.step and 'step ' + self.step}"
 
     @property

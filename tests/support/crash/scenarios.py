@@ -49,6 +49,8 @@ class Scenario:
     """True if the second message goes to a fork."""
     opens: bool = False
     """True if its tools need a dependency that writes a line when it is opened and closed."""
+    at_once: int = 1
+    """The most commands that run at the same time, so that one death may leave so many outcomes unknown."""
     world: World | None = None
     """A configuration or server that exists during the whole trial."""
     prepare: Callable[[Path], None] | None = None
@@ -203,6 +205,15 @@ def _kept(past: Past) -> Answer:
     )
 
 
+def _family(past: Past) -> Answer:
+    """Let three sub-agents work side by side; each writes one word."""
+    words = ("one", "two", "three")
+    if past.child:
+        return rounds(past, calls(effect(past.child)), say(f"{past.child} is written"))
+    tasks = [wanted("task", description=f"write {word}", prompt=f"Write {word}.") for word in words]
+    return rounds(past, calls(*tasks), say("three sub-agents are done"))
+
+
 def _overhear(past: Past) -> Answer:
     if any("use tabs" in text for text in past.users):
         return say("tabs it is")
@@ -266,6 +277,10 @@ SCENARIOS = {
                  opens=True),
         Scenario("kept", _kept, ("all is kept",), flags=("--agent", f"{AGENTS}:kept", "--yolo")),
         Scenario("heard", _overhear, ("tabs it is",), flags=("--agent", f"{AGENTS}:heard", "--yolo")),
+        Scenario("children", _family, ("three sub-agents are done",), effects=("one", "two", "three"),
+                 at_once=3),
+        Scenario("asked_children", _family, ("three sub-agents are done",), effects=("one", "two", "three"),
+                 flags=WITH_RULES, at_once=3),
         Scenario("damaged", _forked, ("done once", "done again"), messages=("do it", "once more"),
                  effects=("one", "two"), between=_spoil_a_record),
     )

@@ -11,7 +11,14 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from support.crash.checks import check_audit, check_files, check_journal, check_requests, check_world
+from support.crash.checks import (
+    check_audit,
+    check_files,
+    check_journal,
+    check_requests,
+    check_world,
+    family,
+)
 from support.crash.place import Ended, Place
 from support.crash.points import reached
 from support.crash.scenarios import SCENARIOS, Scenario, word_of
@@ -105,7 +112,7 @@ class Course:
         yield from check_requests(place, scenario.messages)
         yield from check_world(place, scenario, self.deaths, self._trial.settle, self.is_begun)
         yield from check_files(place, scenario, is_over=True)
-        for session_id in self._sessions:
+        for session_id in (one for root in self._sessions for one in family(place, root)):
             yield from check_journal(place, session_id)
             if scenario.name != "damaged":
                 yield from check_audit(place, session_id)
@@ -168,7 +175,7 @@ class Course:
             yield f"a decision is needed, but about what? {ended.out}"
             return ("-p", "-r", session)
         self.asked += 1
-        if self.asked > self.deaths:
+        if self.asked > self.deaths * self._scenario.at_once:
             yield f"asked {self.asked} times about {self.deaths} deaths"
         word = word_of(unknown[0]["arguments"])
         is_done = bool(word) and f"{word}-end" in self._place.effects

@@ -7,14 +7,18 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....agent.config.data_folder import database_at_rest
+from ....state.errors import UsageError
+from ....state.process.clock import format_time
 from ....state.store.sessions.family import FamilyFilter, count_children, count_descendants, count_roots
-from ....state.store.sessions.listing import list_newest
+from ....state.store.sessions.listing import STATUSES, LabelFilter, list_newest
+from ....state.store.sessions.search import find_text
 from ....state.store.sessions.session_rows import SessionIndex
+from ...cli.argument_types import nearest
 from ...cli.open_session import appear, open_runtime, read_overrides, tell_notice
 from ...terminal.terminal import glyphs_for, make_console, put, say, shorten
 from ...terminal.text.sanitize import one_line
@@ -55,9 +59,13 @@ async def list_sessions(command: SessionsCommand) -> int:
 
 
 def _print(command: SessionsCommand, database: Database, tenant: str) -> None:
-    """Print the newest sessions, and on stderr how many more there are."""
+    """Print the newest sessions that fit, and on stderr how many more there are."""
     parent = None if command.children is None else SessionIndex(database, tenant).find(command.children)
-    sessions = list_newest(database, tenant, None if command.all else FamilyFilter(parent))
+    selected = _make_filter(command)
+    if command.text:
+        selected = replace(selected, matching=find_text(database, tenant, command.text))
+    is_selected = selected != LabelFilter()
+    sessions = list_newest(database, tenant, selected if command.all else FamilyFilter(parent, selected))
     listed = _Counted(database, sessions if command.all else islice(sessions, command.limit))
     if command.json:
         _print_json(listed)
@@ -69,8 +77,12 @@ def _print(command: SessionsCommand, database: Database, tenant: str) -> None:
             put("\t".join(_cells(found)))
     if not listed.count and not command.json:
         of_parent = f"Session {parent} has no sub-agents."
-        say("There is no session yet. Start one: sandbur" if parent is None else of_parent)
-    if not command.all:
+        nothing = "There is no session yet. Start one: sandbur" if parent is None else of_parent
+        say("No session fits. See all: sandbur sessions --all" if is_selected else nothing)
+    if is_selected:
+        if next(sessions, None) is not None:
+            say("More sessions fit. See them with --all, or --limit N")
+    elif not command.all:
         _say_more(database, tenant, parent, listed.count)
 
 
@@ -90,6 +102,24 @@ class _Listed(NamedTuple):
     session: SessionSummary
     sub_agents: int
     """How many sub-agents it has, with those of its sub-agents."""
+
+
+def _make_filter(command: SessionsCommand) -> LabelFilter:
+    """Return what the flags select, apart from the words; raises `UsageError` for an unknown status."""
+    if command.status is not None and command.status not in STATUSES:
+        near = nearest(command.status, STATUSES)
+        raise UsageError(
+            f"`{command.status[:60]}` is no status of a session.",
+            f"Did you mean `{near}`?" if near else f"The statuses are {', '.join(STATUSES)}.",
+        )
+    return LabelFilter(
+        command.app,
+        command.user,
+        tuple(command.tag),
+        command.status,
+        "" if command.since is None else format_time(command.since),
+        "" if command.until is None else format_time(command.until),
+    )
 
 
 class _Counted:
