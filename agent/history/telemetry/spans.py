@@ -193,8 +193,12 @@ class RunSpan:
 
     def begin_agent_call(self, event: ToolStarted, start_ns: int) -> None:
         """Begin the span of a call that starts a sub-agent, whose own spans need it at once."""
-        span = self._begin(names.EXECUTE_TOOL, event.tool, SpanKind.INTERNAL, of_call(event), start_ns)
-        self._agent_calls[event.call_id] = span
+        self._agent_calls[event.call_id] = self._begin_call(event, of_call(event), start_ns)
+
+    def _begin_call(self, event: ToolStarted, attributes: Attributes, start_ns: int) -> Span:
+        parent = self._tools.get(event.parent_call_id)
+        context = None if parent is None else set_span_in_context(parent.span, self._outlet.parent)
+        return self._begin(names.EXECUTE_TOOL, event.tool, SpanKind.INTERNAL, attributes, start_ns, context)
 
     def find_context(self, call_id: str) -> Context:
         """Return the context of a call that starts a sub-agent; that of the run if it is not open."""
@@ -208,7 +212,7 @@ class RunSpan:
             self._outlet.meters.approval("allowed", call.decided_by, encodable(event.tool))
         attributes = {**of_start(event, call), **content}
         if (span := self._agent_calls.get(event.call_id)) is None:
-            span = self._begin(names.EXECUTE_TOOL, event.tool, SpanKind.INTERNAL, attributes, start_ns)
+            span = self._begin_call(event, attributes, start_ns)
         else:
             span.set_attributes(attributes)
         self._tools[event.call_id] = _RunningTool(encodable(event.tool), span, start_ns)
@@ -252,11 +256,17 @@ class RunSpan:
         self._outlet.meters.run.record((end_ns - self._start_ns) / 1e9, measured)
 
     def _begin(
-        self, operation: str, what: str, kind: SpanKind, attributes: Attributes, start_ns: int
+        self,
+        operation: str,
+        what: str,
+        kind: SpanKind,
+        attributes: Attributes,
+        start_ns: int,
+        context: Context | None = None,
     ) -> Span:
         return self._outlet.tracer.start_span(
             f"{operation} {encodable(what)}",
-            self._context,
+            context or self._context,
             kind,
             attributes={
                 names.OPERATION: operation,
