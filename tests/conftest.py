@@ -38,10 +38,18 @@ ON_EVERY_DATABASE = (
     "test_traces",
     "test_files_of_messages",
     "test_listing",
+    "test_family",
     "test_session_search",
 )
 """The tests of these modules hold for every kind of store; those of the others use SQLite."""
-IN_MEMORY = ("test_session", "test_forks", "test_listing", "test_session_search", "test_traces")
+IN_MEMORY = (
+    "test_session",
+    "test_forks",
+    "test_listing",
+    "test_family",
+    "test_session_search",
+    "test_traces",
+)
 """Those of them that also use the store in memory: they start no other process."""
 TESTS = Path(__file__).parent
 UNIT = TESTS / "unit"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Any, cast
 
 from ...actions.ports import CallSuspended, StartsAgents, ToolContext, ToolOutcome, implements
@@ -19,7 +18,7 @@ from ...state.application import ApplicationState, RunOptions
 from ...state.calls import CallDecision, PendingCall, SubAgentCall, relayed_call_id
 from ...state.errors import SandburError, StoreError, UsageError
 from ...state.session import SessionSettings, SpawnedBy
-from ..runtime.agent_definition import Definition, SubAgentDefinition
+from ..runtime.agent_definition import Definition, SubAgentDefinition, make_like
 from ..runtime.extension_runtime import ProcessContext
 from ..session.run import Limits
 from ..session.run_result import make_run_finished
@@ -226,7 +225,7 @@ def _find_definition(parent: Definition, agent: Startable) -> Definition:
     """Return the definition of a sub-agent: its own, or that of its parent with answers in plain text."""
     if isinstance(agent, SubAgentDefinition):
         return agent.definition
-    return replace(parent, instructions=None, output=None, done_tool="")
+    return make_like(parent)
 
 
 def _begin(child: Session, task: Task, context: ToolContext) -> AsyncGenerator[Event] | None:

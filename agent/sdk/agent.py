@@ -211,7 +211,10 @@ class Agent(HasHooks, Generic[OutputT]):
         """Return the definition, with `source` as the name by which the agent can be loaded again."""
         layers = (*self._definition.middleware, self.hook_middleware)
         agents = tuple(one.as_sub_agent() for one in self._agents)
-        return replace(self._definition, source=source, middleware=layers, agents=agents)
+        rules, name = self._rules, self.name
+        return replace(
+            self._definition, source=source, middleware=layers, agents=agents, run_rules=rules, name=name
+        )
 
     def as_sub_agent(self, name: str = "", description: str = "") -> SubAgentDefinition:
         """Return the agent as another one starts it; raises `UsageError` without a name or a description."""
@@ -379,14 +382,17 @@ class Agent(HasHooks, Generic[OutputT]):
         text: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
+        parent: str | None = None,
+        children: bool = False,
     ) -> AsyncGenerator[SessionInfo]:
         """Yield the stored sessions that fit all given values, newest first.
 
         `since` and `until` bound the time of the last step. All words of `text` are in the messages, or it is
         in the title. `limit` is the most sessions of one page, and the `cursor` of its last session begins
-        the next page.
+        the next page. Sub-agents are left out, unless `parent` names the session whose calls started them or
+        `children` is true.
         """
-        query = SessionQuery(app, user, tags, status, since, until, text, limit, cursor)
+        query = SessionQuery(app, user, tags, status, since, until, text, limit, cursor, parent, children)
         async with self, aclosing(list_sessions(self._open.store, query)) as found:
             async for each in found:
                 yield each
@@ -436,8 +442,19 @@ class Agent(HasHooks, Generic[OutputT]):
                     return
             await self._open.runtime.leave_messages(session_id, "observe", *texts)
 
+    async def steer(self, session_id: str, message: str) -> None:
+        """Send a message to the run of a session, here or in another process, also to a sub-agent that works.
+
+        It is stored when this returns. The next model call contains it; without a run, the next run does.
+        """
+        async with self:
+            if (session := self._open.find(session_id)) is not None:
+                await session.inbox.steer(message)
+            else:
+                await self._open.runtime.leave_messages(session_id, "steer", message)
+
     async def delete(self, session_id: str) -> None:
-        """Delete a session from the store; raises `SessionNotFound` or `SessionHeld`."""
+        """Delete a session with its sub-agents from the store; raises `SessionNotFound` or `SessionHeld`."""
         async with self:
             await asyncio.to_thread(self._open.store.delete, session_id)
 

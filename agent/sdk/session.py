@@ -74,7 +74,10 @@ class AgentSession(Generic[OutputT]):
         self._approvals = ApprovalHandler(None)
 
     async def __aenter__(self) -> Self:
-        self._session = await self._opened()
+        self._session = session = await self._opened()
+        if session.settings.spawned_by is not None:
+            found, _ = self._runtime().find_definition(session.settings)
+            self._rules = cast("RunRules[OutputT]", found.run_rules or RunRules[str]())
         self._opening_notices = self._session.notices
         return self
 

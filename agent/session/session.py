@@ -372,6 +372,9 @@ class Session:
         options = mask_instructions(given, self.ports.masker)
         if first != "prompt":
             options = merge_options(self.state.run_options, options)
+        elif not options.task:
+            # A person's message to a sub-agent belongs to its task: the parent gets the answer to it.
+            options = options.model_copy(update={"task": self.state.run_options.task})
         self._use_model(options.model)
         return options
 

@@ -41,6 +41,7 @@ WORKLOADS = {
     "shell_commands": Workload("shell_commands:measure", 25, "rounds"),
     "stored_sessions": Workload("stored_sessions:measure", 20_000, "sessions"),
     "session_search": Workload("stored_sessions:measure_search", 10_000, "sessions"),
+    "sub_agent_sessions": Workload("stored_sessions:measure_children", 1000, "sub-agents"),
     "many_sessions": Workload("crowd:measure_loop", 200, "sessions"),
     "crowd": Workload("crowd:measure_crowds", 1000, "sessions"),
     "network_commits": Workload("network_commits:measure", 5, "rounds"),

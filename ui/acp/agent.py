@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -45,6 +46,7 @@ from ...agent.session.session import Session
 from ...agent.version import VERSION
 from ...state.application import ExecutionMode
 from ...state.errors import SessionNotFound, UsageError
+from ...state.store.sessions.listing import FolderFilter
 from ..cli.open_session import tell_notice
 from ..terminal.text.sanitize import one_line
 from .conversation import Conversation
@@ -175,7 +177,8 @@ class EditorAgent:
         first = int(cursor) if cursor and cursor.isdecimal() else 0
         with protocol_errors():
             # One more than is returned, to know whether there are more.
-            found = self._runtime.store.sessions(cwd, most=first + _PAGE + 1)
+            newest = self._runtime.store.roots(None if cwd is None else FolderFilter(cwd))
+            found = list(islice(newest, first + _PAGE + 1))
         page = [
             SessionInfo(
                 session_id=one.id, cwd=one.cwd, title=one_line(one.title) or None, updated_at=one.updated_at

@@ -58,6 +58,7 @@ def _facts_of(session: Session | None, settings: Settings) -> StatusFacts:
         mode=state.execution_mode,
         model=session.ports.model.name,
         session=session.id,
+        sub_agent="" if session.settings.spawned_by is None else session.settings.spawned_by.agents[-1],
         context_used=_estimate_tokens(session) / window if window else None,
         tokens=tokens_of(usage),
         cost_usd=usage.cost_usd,

@@ -335,7 +335,9 @@ class Chat:
         if result is not None and result.leaves:
             raise Leave(0)
         if self.session.id != session.id:
-            return None, False
+            # A command that goes on in another session asks what waits there.
+            waits = self.session.next_action == "human_confirm" and bool(self.session.state.calls_to_decide)
+            return None, result is not None and result.goes_on and waits
         if result is None or result.goes_on or self.session is not session:
             return self.session.carry_on(), False
         return None, True

@@ -128,7 +128,7 @@ def _find_session(runtime: Runtime, command: ChatCommand) -> str:
     if command.resume is not None:
         raise UsageError("Without a chat, -r needs the ID of a session.", "`sandbur sessions` lists them.")
     # An imported session may name any folder, so a person has to name the session.
-    here = runtime.store.newest_sessions(FolderFilter(str(Path.cwd())))
+    here = runtime.store.roots(FolderFilter(str(Path.cwd())))
     found = next((session for session in here if not session.is_foreign), None)
     if found is None:
         raise UsageError(

@@ -24,6 +24,8 @@ from opentelemetry.sdk.trace.export import (
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from ....actions.ports import Tool
+from ....state.session import SpawnedBy
 from ...version import VERSION
 from .delivery import Channel, Worker
 from .names import AGENT, SCOPE, Meters
@@ -117,7 +119,12 @@ def open_exporters(
 
 
 def observe_session(
-    session_id: str, outlet: Outlet, mask: Callable[[str], str], has_content: bool
+    session_id: str,
+    outlet: Outlet,
+    mask: Callable[[str], str],
+    has_content: bool,
+    spawned_by: SpawnedBy | None = None,
+    tools: Mapping[str, Tool] | None = None,
 ) -> SessionTelemetry:
     """Return the observer that exports the runs of one session."""
-    return SessionTelemetry(session_id, outlet, mask, has_content)
+    return SessionTelemetry(session_id, outlet, mask, has_content, spawned_by, tools)

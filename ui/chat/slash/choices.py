@@ -4,8 +4,9 @@
 """
 
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import asynccontextmanager
+from itertools import islice
 from math import isfinite
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -210,13 +211,22 @@ async def resume(context: SlashContext, words: str) -> SlashResult:
     if name == context.session.id:
         tell(context, "This is the session that you are in.")
         return DONE
+    return await enter_session(context, name, _way_back(context))
+
+
+async def enter_session(context: SlashContext, name: str, notes: Iterable[str] = ()) -> SlashResult:
+    """Enter the stored session of this id, and ask at once about a call that waits there.
+
+    `notes` are printed before its last messages.
+    """
+    runtime = context.runtime
     opened = await runtime.resume(name)
-    left = _way_back(context)
     await _enter(context, opened)
-    tell(context, *left)
+    tell(context, *notes)
     context.recall()
     asks = bool(opened.state.calls_to_decide)
-    if asks and opened.next_action == "human_confirm" and not runtime.store.index.is_held(name):
+    may_ask = opened.next_action == "human_confirm" and not context.asks
+    if asks and may_ask and not runtime.store.index.is_held(name):
         # A question is asked at once, as at the start of a chat; everything else waits for Enter.
         await context.follow(opened.carry_on())
     return SlashResult(goes_on=True)
@@ -285,7 +295,7 @@ def recent_sessions(store: Store) -> list[SessionSummary]:
     """Return the newest sessions from a short-lived cache, because each key press calls this."""
     now = time.monotonic()
     if store not in _recent or now - _recent[store][0] > _RECENT_S:
-        _recent[store] = now, store.sessions(most=_MOST_OFFERED)
+        _recent[store] = now, list(islice(store.roots(), _MOST_OFFERED))
     return _recent[store][1]
 
 

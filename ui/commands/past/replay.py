@@ -177,7 +177,7 @@ async def add_test(command: AddTestCommand) -> int:
         _refuse_taken((recording, test), command.force)
         with ProgressLine("Replaying step") as progress:
             replayed = await replay(runtime.store, session_id, watch=progress.show)
-        records = export_session(runtime.store.database, session_id)
+        records = export_session(runtime.store.database, session_id, with_sub_agents=False)
         write_whole(recording, (encode(record) + "\n" for record in records))
     write_whole(test, [_TEST.format(name=name)])
     put(str(test))

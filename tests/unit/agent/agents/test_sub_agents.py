@@ -305,7 +305,10 @@ def test_a_call_that_was_decided_at_the_sub_agent_is_not_decided_again_at_its_pa
         family = Agent(parent, agents=[worker], store=store.url, env=store.env)
         first = await family.run("go", session_id="s")
         assert first.status == "needs_approval"
-        (info,) = [one async for one in family.sessions() if one.id != "s"]
+        (info,) = [one async for one in family.sessions(parent="s")]
+        assert info.parent == "s"
+        assert [one.id async for one in family.sessions()] == ["s"]
+        assert {one.id async for one in family.sessions(children=True)} == {"s", info.id}
         assert (await worker.approve(info.id)).text == "bought"
         async with family.session("s") as session:
             return (await session.run()).text

@@ -13,6 +13,7 @@ from support.screens.tracking_reader import HERE, answer, asking, attributes, en
 from sandbur.agent.history.tracking.backend import StoreBackend
 from sandbur.state.calls import CallDecision
 from sandbur.state.errors import ModelError
+from sandbur.state.session import SpawnedBy
 from sandbur.state.store.store import Store
 
 
@@ -283,3 +284,22 @@ async def test_an_interrupted_run_says_how_to_go_on(store: Store, backend: Store
     assert last.step_start_log.action == "router"
     assert "interrupted" in ended(last).exception
     assert "sandbur -r s" in ended(last).exception
+
+
+async def test_a_sub_agent_is_a_child_that_its_parents_step_spawned(
+    store: Store, backend: StoreBackend
+) -> None:
+    await chat(store, "parent", "fine")
+    await chat(store, "child", "fine")
+    by = SpawnedBy(session_id="parent", sequence=0, call_id="c", agents=("reader",))
+    settings = store.index.settings("child").model_copy(update={"spawned_by": by})
+    columns = "settings = ?, parent_session = 'parent', parent_sequence = 0, parent_call = 'c'"
+    sql = f"UPDATE sessions SET {columns} WHERE id = 'child'"
+    store.database.commit([(sql, (settings.model_dump_json(),))])
+    page = await logs(backend, "parent")
+    (spawned,) = [one for one in page.children if one.event_type == "spawn_start"]
+    assert (spawned.child.app_id, spawned.sequence_id) == ("child", 1)
+    child = await logs(backend, "child")
+    assert child.spawning_parent_pointer is not None
+    assert (child.spawning_parent_pointer.app_id, child.spawning_parent_pointer.sequence_id) == ("parent", 1)
+    assert child.parent_pointer is None

@@ -19,6 +19,7 @@ from sandbur.agent.history.reports.run_report import StepCost
 from sandbur.agent.history.time_travel.branches import branch
 from sandbur.state.calls import CallDecision
 from sandbur.state.errors import Overloaded
+from sandbur.state.session import SpawnedBy
 from sandbur.state.store.store import Store
 from sandbur.ui.report.blocks import Bar, Table
 from sandbur.ui.report.compose import compose_steps
@@ -200,3 +201,21 @@ async def test_a_bar_is_drawn_in_both_forms(store: Store) -> None:
     await collect(session.send("go"))
     assert '<meter value="1.0" max="1">' in made(store, "html")
     assert "██████████" in made(store, "md")
+
+
+async def test_a_report_has_the_sub_agents_with_state_tokens_and_cost(store: Store) -> None:
+    session = await open_session(store, ScriptedModel("done"), Recorder())
+    await collect(session.send("go"))
+    by = SpawnedBy(session_id="s1", sequence=0, call_id="c", agents=("reader",), description="the <parts>")
+    settings = store.index.settings("s1").model_copy(update={"spawned_by": by})
+    for number in range(210):
+        store.index.create(f"child{number}", settings, "a part")
+    text = page(store).text
+    assert "Sub-agents" in text
+    assert "reader" in text
+    assert "the <parts>" in text
+    assert "child199" in text
+    assert "child200" not in text
+    assert "and 10 more" in text
+    assert "child0" in made(store, "md")
+    assert "sub-agent of s1" in " ".join(page(store, "child0").text.split())
