@@ -66,7 +66,7 @@ _KEYS = AuthMethodAgent(
 
 
 class _Place(NamedTuple):
-    """Where a session of an editor works, and with what."""
+    """The working folder, further folders and tool servers of a session in an editor."""
 
     cwd: str
     folders: Sequence[str] | None
@@ -150,7 +150,7 @@ class EditorAgent:
         mcp_servers: list[HandedServer] | None = None,
         **_: Any,
     ) -> ResumeSessionResponse:
-        """Go on with a session that the editor has on its screen still."""
+        """Resume a session whose messages the editor still displays."""
         resumed = await self._reopen(session_id, _Place(cwd, additional_directories, mcp_servers))
         self._once_answered(_in_turn(resumed))
         return ResumeSessionResponse(modes=resumed.modes, config_options=resumed.options)
@@ -260,7 +260,7 @@ class EditorAgent:
         folders = place.folders or ()
         for folder in (place.cwd, *folders):
             if not Path(folder).is_absolute():
-                raise UsageError(f"{folder[:200]!r} is no absolute path.")
+                raise UsageError(f"{folder[:200]!r} is not an absolute path.")
         overrides = {
             **self._overrides,
             "cwd": Path(place.cwd),
@@ -270,7 +270,9 @@ class EditorAgent:
         return overrides
 
     def _once_answered(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a function after the caller's answer was sent: then the editor knows the session."""
+        """Run `work` after the response to the current request, because the editor knows the session only
+        then.
+        """
         task = asyncio.get_running_loop().create_task(work)
         self._later.add(task)
         task.add_done_callback(self._end_prompt)

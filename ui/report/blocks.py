@@ -126,7 +126,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class StepBegin:
-    """The begin of the work on a plan step; `StepEnd` is its end."""
+    """The beginning of the work on a plan step; `StepEnd` is its end."""
 
     step_id: str
     description: str

@@ -40,7 +40,7 @@ _LEAST_TOKEN_CHARS = 16
 _REASONS = {
     errno.EADDRINUSE: "is taken by another program",
     errno.EACCES: "is not free for this user",
-    errno.EADDRNOTAVAIL: "is no address of this machine",
+    errno.EADDRNOTAVAIL: "is not an address of this machine",
 }
 
 
@@ -93,7 +93,7 @@ def token_for(listener: socket.socket, env: Mapping[str, str], is_wanted: bool =
         ):
             raise ConfigError(
                 f"{_TOKEN} has to be {_LEAST_TOKEN_CHARS} or more letters, digits, - or _, a letter first.",
-                "Unset it, and a token is made.",
+                "Without it, Sandbur makes a token.",
             )
         return Token(given)
     return Token(secrets.token_urlsafe(32), is_new=True)

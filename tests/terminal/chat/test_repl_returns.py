@@ -29,7 +29,7 @@ def go_back(terminal: Terminal, how: str, key: str) -> tuple[str, str]:
     terminal.type(how)
     terminal.see(BACK)
     press(terminal, key)
-    terminal.see("The chat goes on in")
+    terminal.see("The chat continues in")
     screen = terminal.see("what it was stays in")
     ids = re.findall(r"[0-9a-f]{8}-[0-9a-f-]{27}", screen.replace("\n", " "))
     return ids[-2], ids[-1]

@@ -261,7 +261,7 @@ def test_a_port_that_is_taken_is_said_in_one_sentence(tmp_path: Path) -> None:
     [
         (["--host", "no.such.host.invalid"], {}, 2, "is not a known host name"),
         (["--host", "0.0.0.0", "--no-token"], {}, 2, "--no-token would let the whole network in"),
-        (["--host", "203.0.113.7"], {}, 2, "is no address of this machine"),
+        (["--host", "203.0.113.7"], {}, 2, "is not an address of this machine"),
         ([], {"SANDBUR_UI_TOKEN": "short"}, 52, "SANDBUR_UI_TOKEN has to be 16 or more"),
         ([], {"SANDBUR_UI_TOKEN": 'x"; Path=/evil-quote'}, 52, "SANDBUR_UI_TOKEN has to be"),
         (["--store", "sqlite:///"], {}, 2, "the store needs a file"),

@@ -139,7 +139,7 @@ def _what(move: str, body: dict[str, str]) -> str:
     digest = body.get("command_sha256", "")[:12]
     by = one_line(body.get("decided_by", ""))
     if move == "started":
-        return f"{tool} {digest}, approved by {by or 'the policy of then'}"
+        return f"{tool} {digest}, approved by {by or 'the policy at that time'}"
     if move == "finished":
         return one_line(body.get("outcome", ""))
     verdict = body.get("settled_as") or body.get("decision") or "no decision needed"
