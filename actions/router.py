@@ -113,7 +113,7 @@ def _find_required_form(state: ApplicationState, ports: Ports) -> tuple[str | No
 async def _close_turn(
     before: ApplicationState, ports: Ports, reply: Reply, message: Message
 ) -> Closing | None:
-    """Check an answer that needs a format or the done tool. Return None if the reply is no such answer."""
+    """Check the answer in a reply if the run requires a format or the done tool; otherwise return None."""
     closed = await check_answer(before, ports, reply, message)
     if closed is None or closed.held is None:
         return closed

@@ -1,4 +1,4 @@
-"""Begins what a flow does with a message, and closes the turn with its answer; no model is asked."""
+"""Begins the action of a flow for a message, and closes the turn with the flow's answer, without a model."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from ..run_end import ask_hooks_to_continue
 from .answers import BadResult, fill_answer, fill_failure
 
 _ANSWERS = ("reply", "tool", "plan")
-"""What has an answer of its own form."""
+"""The kinds of matches that answer by themselves. A run with a required form of the answer does not use them.
+"""
 MOST_CHARS = 10_000
 """A longer message starts no flow."""
 
 
 async def route_message(content: UserContent, state: ApplicationState, ports: Ports) -> RoutedMessage | None:
-    """Return what a message starts; None: the model decides.
-
-    A run that asks for an output type, a done tool or a tool choice gets no answer of a flow.
+    """Return what a message starts, or None if the model decides. In a run with an output type, a done tool
+    or a tool choice, no flow answers.
     """
     if ports.router is None or not isinstance(content, str) or len(content) > MOST_CHARS:
         return None
@@ -52,7 +52,7 @@ def answer_by_command(routed: RoutedMessage, state: ApplicationState, ports: Por
         ports.emit(Notice(routed.match.answer))
         return changes
     answer = answer_command(routed.match.target, state)
-    assert answer is not None, "a flow runs what is no command"
+    assert answer is not None, "this flow does not run a command"
     ports.emit(Notice(answer.notice))
     return {**changes, **answer.changes}
 
@@ -96,7 +96,7 @@ async def _propose(routed: RoutedMessage, state: ApplicationState, ports: Ports)
 
 
 def _free_id(state: ApplicationState, ports: Ports) -> str:
-    """Return a call id that a replay computes again."""
+    """Return an unused call id. A replay computes the same id."""
     first = len(state.chat_history)
     return next(found for n in itertools.count(first) if not ports.journal.has_call(found := f"flow-{n}"))
 

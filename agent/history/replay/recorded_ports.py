@@ -74,7 +74,7 @@ class DivergenceError(SandburError):
 
 
 TEXT_KINDS = ("instructions", "skill")
-"""Of flows: the model reads a text with the message."""
+"""The kinds of flows whose text the model reads with the message."""
 
 
 @dataclass(slots=True)

@@ -149,7 +149,7 @@ def test_a_folder_that_cannot_be_written_is_named(folder: Path) -> None:
     write(folder / ".sandbur/agents", "a file")
     ended = Command(folder).run("agents", "new", "a")
     assert ended.code == 52
-    assert f"{folder / '.sandbur/agents'} cannot be made" in ended.err
+    assert f"{folder / '.sandbur/agents'} cannot be created" in ended.err
 
 
 def test_without_agents_the_next_step_is_named(tmp_path: Path) -> None:
