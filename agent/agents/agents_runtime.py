@@ -58,7 +58,9 @@ class AgentsRuntime(ExtensionRuntime):
 
 
 class TaskSource:
-    """Implements `actions.ports.ToolSource`: the one tool, if the session may start any agent."""
+    """Implements `actions.ports.ToolSource`: it provides the tool `task` if the session may start
+    any agent.
+    """
 
     name = "agents"
 

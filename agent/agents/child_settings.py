@@ -24,11 +24,11 @@ _FIND_SKILLS = ".agent.extensions.skills.catalogue:find_skills"
 """Loaded only for an agent that names skills: they are an extension of their own."""
 _RULES = ("allow", "ask", "deny")
 _OF_PARENT = ("add_dirs", "sandbox", "allow_net", "variables")
-"""What a sub-agent takes from its parent again each time it is opened."""
+"""The settings that a sub-agent takes from its parent each time it is opened."""
 
 
 def narrow_mode(wish: ExecutionMode | None, parent: ExecutionMode) -> ExecutionMode:
-    """Return the wish, but no freer mode than that of the parent."""
+    """Return the mode `wish`, or that of the parent if `wish` is freer."""
     if wish is None or _BY_FREEDOM.index(wish) > _BY_FREEDOM.index(parent):
         return parent
     return wish

@@ -145,7 +145,7 @@ def _parse_servers(content: bytes, path: Path) -> dict[str, Any]:
     except RecursionError:
         raise ConfigError(f"{path} is nested too deeply.", "Simplify it.") from None
     except ValueError as error:
-        raise ConfigError(f"{path} is no valid JSON: {error}.", "Correct that line.") from None
+        raise ConfigError(f"{path} is not valid JSON: {error}.", "Correct that line.") from None
     servers = cast("dict[str, Any]", whole).get("mcpServers") if isinstance(whole, dict) else None
     if not isinstance(servers, dict):
         raise ConfigError(f"{path} has no object `mcpServers`.", 'Write {"mcpServers": {NAME: {...}}}.')
@@ -160,7 +160,7 @@ def _read_entry(name: str, given: Any, path: Path) -> tuple[McpServerTable | Non
     if not re.fullmatch(SERVER_NAME, name):
         return None, [f"{where} is left out. {_NAME_RULE}."]
     if not isinstance(given, dict):
-        return None, [f"{where} is left out: it is no object."]
+        return None, [f"{where} is left out: it is not an object."]
     entry = {str(key): value for key, value in cast("dict[Any, Any]", given).items()}
     if entry.get("type") in _ALSO_HTTP:
         entry["type"] = "http"

@@ -41,7 +41,7 @@ def test_programs_and_addresses_are_read() -> None:
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        (7, "is left out: it is no object."),
+        (7, "is left out: it is not an object."),
         ({}, "is left out: it needs either `command` or `url`."),
         ({"command": "x", "url": "http://x/"}, "is left out: it needs either `command` or `url`."),
         ({"command": ["x"]}, "is left out: `command`: input should be a valid string."),
@@ -84,8 +84,8 @@ def test_a_project_cannot_say_that_its_servers_are_to_be_believed() -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "is no valid JSON"),
-        (b"{", "is no valid JSON"),
+        (b"", "is not valid JSON"),
+        (b"{", "is not valid JSON"),
         (b"[]", "has no object `mcpServers`"),
         (b'{"servers": {}}', "has no object `mcpServers`"),
         (b'{"mcpServers": []}', "has no object `mcpServers`"),

@@ -216,7 +216,7 @@ async def test_a_key_that_is_refused_is_told(kind: str, tmp_path: Path) -> None:
     refused = Raw(json.dumps({"message": "The security token is invalid"}).encode(), 403)
     with CloudServer([refused]) as server, pytest.raises(CredentialsError) as failed:
         await told(NAMES[kind], environment(kind, server.url, tmp_path))
-    assert f"{kind} does not let this key in (403): " in str(failed.value)
+    assert f"{kind} refuses this key (403): " in str(failed.value)
     assert "token is invalid" in str(failed.value)
     hint = "Set AZURE_OPENAI_API_KEY to a valid key." if kind == "azure" else "Sign in again, and check"
     assert hint in str(failed.value)

@@ -157,7 +157,7 @@ async def test_nobody_is_followed_elsewhere(road: str):
     async with ModelServer([say("stolen")]) as other:
         away = Raw(b"", 307, {"Location": f"{other.base_url}/chat/completions"})
         async with ModelServer([away]) as server, connected(server, road) as model:
-            with pytest.raises(ModelError, match=r"points somewhere else \(307\)"):
+            with pytest.raises(ModelError, match=r"redirects elsewhere \(307\)"):
                 await talk(model)
         assert other.requests == []
 

@@ -208,6 +208,6 @@ async def test_nothing_follows_a_redirect_to_another_host(wire: str):
     async with ModelServer([say("mine now")]) as thief:
         moved = Raw(b"", 307, {"Location": f"{thief.url}/v1/messages"})
         async with ModelServer([moved]) as server, connected(server, wire) as model:
-            with pytest.raises(ModelError, match="points somewhere else"):
+            with pytest.raises(ModelError, match="redirects elsewhere"):
                 await talk(model)
         assert thief.served == 0
