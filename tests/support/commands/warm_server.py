@@ -118,13 +118,13 @@ class Server:
                 if key.fileobj == 0:
                     return None
                 if key.fileobj is self._listener:
-                    request = self._accepted()
+                    request = self._accept()
                     if request is not None:
                         return request
                 else:
-                    self._ended(key)
+                    self._handle_end(key)
 
-    def _accepted(self) -> dict[str, Any] | None:
+    def _accept(self) -> dict[str, Any] | None:
         connection, _ = self._listener.accept()
         size, fds, _, _ = socket.recv_fds(connection, 8, 3, socket.MSG_WAITALL)
         with connection.makefile("rb") as stream:
@@ -155,7 +155,7 @@ class Server:
             os.close(fd)
         return request
 
-    def _ended(self, key: selectors.SelectorKey) -> None:
+    def _handle_end(self, key: selectors.SelectorKey) -> None:
         pid, connection = key.data
         self._selector.unregister(key.fd)
         os.close(key.fd)

@@ -6,7 +6,7 @@ import time
 import uuid
 
 from support.commands.command import Command
-from support.commands.killed import effects, killed_in_a_command
+from support.commands.killed import effects, kill_in_command
 from support.screens.tmux_window import ASKS, DEAF_S, Terminal, wait
 
 SETTLES = "What was the outcome? ["
@@ -38,7 +38,7 @@ def go_back(terminal: Terminal, how: str, key: str) -> tuple[str, str]:
 def test_a_call_that_was_running_at_the_crash_is_settled_in_the_chat(
     terminal: Terminal, command: Command
 ) -> None:
-    session_id = killed_in_a_command(command)
+    session_id = kill_in_command(command)
     terminal.start(f"-r {session_id}")
     screen = terminal.see(SETTLES)
     assert "still runs:    nothing of it" in screen
@@ -60,7 +60,7 @@ def test_a_session_entered_from_the_chat_asks_or_says_what_enter_does(
     terminal: Terminal, command: Command
 ) -> None:
     ended = command.run("-p", "run touch made; sleep 1", "-m", "demo", "--output-format", "json")
-    dead = killed_in_a_command(command)
+    dead = kill_in_command(command)
     stopped = str(uuid.uuid4())
     command.run("-p", "hello", "-m", "demo", "--session-id", stopped, SANDBUR_CRASH_AT="store_after_commit:1")
     terminal.start()
@@ -84,7 +84,7 @@ def test_a_session_entered_from_the_chat_asks_or_says_what_enter_does(
 
 
 def test_ctrl_c_leaves_the_outcome_open_and_enter_asks_again(terminal: Terminal, command: Command) -> None:
-    session_id = killed_in_a_command(command)
+    session_id = kill_in_command(command)
     terminal.start(f"-r {session_id}")
     terminal.see(SETTLES)
     press(terminal, "C-c")

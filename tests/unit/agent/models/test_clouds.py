@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from support.commands.command import Command
 from support.models.clouds import CloudServer, chunk_frame, frame
-from support.models.talk import QUICK, Talk, asked, results, talk
+from support.models.talk import QUICK, Talk, ask_model, results, talk
 from support.models.turns import Raw, ToolCall, Turn, cut, say
 
 from sandbur.agent.models.connect import connect
@@ -86,7 +86,7 @@ async def test_a_turn_with_a_tool_goes_through_every_cloud(kind: str, tmp_path: 
         async with cloud(NAMES[kind], environment(kind.partition("-")[0], server.url, tmp_path)) as model:
             first = await talk(model)
             said = person_message("hello"), first.reply.message, *results(first.reply)
-            last = await talk(model, asked(*said))
+            last = await talk(model, ask_model(*said))
     assert first.answer == "I look."
     assert json.loads(first.reply.message.tool_uses[0].arguments) == {"command": "ls"}
     assert (last.reply.message.text, last.reply.finish) == ("Done.", "stop")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from support.commands.command import Command
-from support.commands.killed import killed_in_a_command
+from support.commands.killed import kill_in_command
 from support.models.scripted import ScriptedModel
 from support.screens.slash_desk import SlashDesk, environment, slash_desk
 
@@ -188,7 +188,7 @@ async def test_a_title_a_fork_and_a_new_session(tmp_path: Path) -> None:
 
 async def test_a_session_that_died_can_be_looked_at_left_and_entered_again(tmp_path: Path) -> None:
     command = Command(tmp_path)
-    dead = killed_in_a_command(command)
+    dead = kill_in_command(command)
     async with slash_desk(tmp_path) as desk:
         await said(desk, "hello")
         before = desk.session.id
