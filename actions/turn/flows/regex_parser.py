@@ -101,10 +101,10 @@ class RegexParser:
     def _sequence(self) -> Node:
         parts: list[Node] = []
         while self.at < len(self.text) and self.text[self.at] not in "|)":
-            parts.append(self._repeated(self._atom()))
+            parts.append(self._repeat(self._atom()))
         return Series(tuple(parts))
 
-    def _repeated(self, part: Node) -> Node:
+    def _repeat(self, part: Node) -> Node:
         found = self._count()
         if found is None:
             return part
