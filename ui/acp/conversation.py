@@ -32,11 +32,11 @@ from ...state.calls import CallDecision, PendingCall
 from ...state.conversation.messages import UserContent
 from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError, UsageError
 from ..terminal.text.sanitize import one_line, plain
-from .choices import MODE, MODEL, config_options, mode_state
-from .commands import CONTINUE, CommandAnswered, events_of, find_file_model, list_available
-from .handed import PromptBlock, message_of
-from .questions import question_about
+from .editor_commands import CONTINUE, CommandAnswered, events_of, find_file_model, list_available
+from .editor_inputs import PromptBlock, message_of
+from .permission_questions import question_about
 from .refusals import find_run_error
+from .session_options import MODE, MODEL, config_options, mode_state
 from .updates import Update, Updates, history_updates, message_updates
 
 if TYPE_CHECKING:

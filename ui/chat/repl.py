@@ -26,9 +26,9 @@ from ..terminal.render import Renderer
 from ..terminal.terminal import make_console, say
 from ..terminal.text.sanitize import one_line, plain
 from .current_session import CurrentSession
+from .decisions.chat_user_input import ChatInput
 from .decisions.desk import DecisionDesk
 from .decisions.questions import CommandTyped, Questions
-from .decisions.user_questions import ChatInput
 from .input.completion import completer_for
 from .input.composer import Composer, Leave, show_above
 from .input.files.mentions import without_files

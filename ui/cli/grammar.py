@@ -224,7 +224,9 @@ COMMANDS: dict[str, Listed] = {
         "tokens, cost, time, failures and approvals of the stored sessions",
     ),
     "config": Listed("setup.command.ConfigCommand", "list, get or set the settings"),
-    "completion": Listed("setup.completion.CompletionCommand", "print the completion script of a shell"),
+    "completion": Listed(
+        "setup.completion_scripts.CompletionCommand", "print the completion script of a shell"
+    ),
     "manual": Listed("setup.manual.ManualCommand", "print the whole manual, or its man page"),
     "trust": Listed("setup.command.TrustCommand", "list the trusted folders, or stop trusting one"),
 }

@@ -28,8 +28,8 @@ from ..cli.open_session import read_overrides
 from ..commands.tracking import UiCommand
 from ..terminal.drive import StopSignals, exit_code
 from ..terminal.terminal import put, say
-from .decisions import add_decisions
-from .guard import Guard
+from .access_guard import Guard
+from .decision_routes import add_decisions
 
 if TYPE_CHECKING:
     from ...agent.history.tracking.backend import StoreBackend

@@ -140,7 +140,7 @@ def _requests_of(
     return request_settings(settings, toolbox, then.compress_at, output, counter, masks, then.compaction)
 
 
-def _bind(
+def _bind_ports(
     today: Today,
     live: Live,
     settings: SessionSettings,
@@ -204,7 +204,7 @@ class Walk:
         self._tools: Mapping[str, str] = {}
         self._knows_all = True
         self._stage = Stage()
-        self._bind: tuple[Owner, Conditions] | None = None
+        self._bound: tuple[Owner, Conditions] | None = None
         self._journal: RecordedJournal | None = None
         self._application: Application[Any] | None = None
         self._ports: Ports | None = None
@@ -259,10 +259,10 @@ class Walk:
         assert began is not None
         assert began.conditions is not None
         bound = moment.owner, began.conditions
-        if self._application is None or self._journal is None or self._bind != bound:
-            if self._bind is None or self._bind[0] is not moment.owner or self._journal is None:
+        if self._application is None or self._journal is None or self._bound != bound:
+            if self._bound is None or self._bound[0] is not moment.owner or self._journal is None:
                 self._journal = RecordedJournal(moment.owner, self._stage)
-            self._application, self._ports = _bind(
+            self._application, self._ports = _bind_ports(
                 self._today, self._live, moment.owner.settings, began.conditions, self._stage, self._journal
             )
             then = _settings_of(moment.owner.settings, began.conditions)
@@ -280,7 +280,7 @@ class Walk:
             }
             # The digest covers the declarations of all tools, so it cannot be computed without them.
             self._knows_all = not absent
-            self._bind = bound
+            self._bound = bound
         return self._application
 
     def _enter(self, application: Application[Any], moment: Moment) -> None:

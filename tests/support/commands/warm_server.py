@@ -21,13 +21,13 @@ from typing import Any, NoReturn
 MODULES = (
     "sandbur.ui.cli.main",
     "sandbur.ui.cli.arguments",
-    "sandbur.ui.cli.failures",
+    "sandbur.ui.cli.failure_reports",
     "sandbur.ui.headless.headless",
     "sandbur.ui.headless.json_output",
     "sandbur.ui.cli.open_session",
     "sandbur.ui.terminal.lines",
     "sandbur.ui.terminal.live",
-    "sandbur.ui.terminal.text.markdown",
+    "sandbur.ui.terminal.text.markdown_blocks",
     "sandbur.ui.terminal.render",
     "sandbur.agent.runtime.runtime",
     "sandbur.agent.session.session",
@@ -76,7 +76,7 @@ MODULES = (
     "sandbur.agent.agents.agents_runtime",
     "sandbur.agent.extensions.skills.skills_runtime",
     "sandbur.state.maintenance.verify",
-    "sandbur.ui.commands.sessions.listing",
+    "sandbur.ui.commands.sessions.session_table",
     "rich.markdown",
     "rich.table",
     "httpx2",
@@ -89,7 +89,7 @@ MODULES = (
     "genai_prices.data_units",
 )  # fmt: skip
 MODULES_OF_COMMANDS = {
-    "acp": ("sandbur.ui.acp.serving", "sandbur.agent.extensions.mcp.connection"),
+    "acp": ("sandbur.ui.acp.editor_server", "sandbur.agent.extensions.mcp.connection"),
     "mcp": ("sandbur.ui.commands.mcp.run_tools", "sandbur.agent.extensions.mcp.connection"),
 }
 """First word of a command -> further modules, which are imported at the first request for such a command."""

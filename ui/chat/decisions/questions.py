@@ -18,8 +18,8 @@ from rich.text import Text
 
 from ....actions.turn.commands import is_command, parse_shell_command
 from ...headless.headless import clean
-from ...terminal.output import is_behind
 from ...terminal.render import Renderer
+from ...terminal.standard_output import is_behind
 from ...terminal.terminal import can_redraw, forget_typed, shorten
 from ...terminal.text.diffs import Line, emphasize
 from ...terminal.text.sanitize import one_line

@@ -10,8 +10,8 @@ from ....agent.config.paths import text_folders
 from ....agent.extensions.prompt_commands import find_commands
 from ....state.errors import UsageError
 from ...terminal.text.sanitize import one_line
-from .choices import with_model
 from .command import DONE, SlashCommand, SlashContext, SlashResult, command_of, tell
+from .session_commands import with_model
 from .table import COMMANDS, package_entries
 
 if TYPE_CHECKING:

@@ -61,30 +61,28 @@ def _at(function: str) -> str:
     return f".ui.chat.slash.{module}:{name}" if function else ""
 
 
-_models, _rules, _sessions = (
-    "choices.list_model_choices",
-    "choices.list_rule_choices",
-    "choices.list_session_choices",
-)
 # A row is one line, or one for the command and one for its functions.
 # fmt: off
 _BY_GROUP: Mapping[str, tuple[SlashEntry, ...]] = {
     "Chat": (
         _row("help", "[COMMAND]", "show the commands", "table.show_help", "table.list_in_editor"),
-        _row("clear", "", "begin a new session in this chat", "choices.clear", aliases=("new",), waits=True),
+        _row("clear", "", "begin a new session in this chat",
+             "session_commands.clear", aliases=("new",), waits=True),
         _row("exit", "", "leave; the session can be resumed", "basics.leave", aliases=("quit",)),
-        _row("editor", "[TEXT]", "write a message in your editor", "files.edit_message", waits=True),
+        _row("editor", "[TEXT]", "write a message in your editor", "file_commands.edit_message", waits=True),
         _row("copy", "[code]", "put the last answer on the clipboard",
-             "files.copy", complete="files.list_diff_choices"),
+             "file_commands.copy", complete="file_commands.list_diff_choices"),
     ),
     "Settings": (
         _row("mode", "[MODE]", "change what runs without a question",
              "basics.change_mode", "basics.change_mode_in_editor", complete="basics.complete_modes"),
         _row("model", "[PROVIDER/MODEL]", "go on with another model",
-             "choices.change_model", "choices.change_model_in_editor", complete="choices.list_model_choices"),
-        _row("budget", "[USD]", "limit what a run may cost", "choices.change_budget"),
+             "session_commands.change_model", "session_commands.change_model_in_editor",
+             complete="session_commands.list_model_choices"),
+        _row("budget", "[USD]", "limit what a run may cost", "session_commands.change_budget"),
         _row("permissions", "[allow RULE]", "list the rules, add or remove one",
-             "choices.change_permissions", aliases=("rules",), complete="choices.list_rule_choices"),
+             "session_commands.change_permissions", aliases=("rules",),
+             complete="session_commands.list_rule_choices"),
         _row("tools", "", "list the tools and what they may do", "looking.show_tools"),
     ),
     "Session": (
@@ -92,27 +90,28 @@ _BY_GROUP: Mapping[str, tuple[SlashEntry, ...]] = {
         _row("expand", "[COUNT]", "show the last folded text in full", "looking.expand"),
         _row("steps", "[COUNT]", "list what was done, step by step", "looking.show_steps"),
         _row("status", "", "show the state of the session", "looking.show_status"),
-        _row("cost", "", "show what the session used", "choices.show_cost", aliases=("usage",)),
+        _row("cost", "", "show what the session used", "session_commands.show_cost", aliases=("usage",)),
         _row("rewind", "[STEP]", "go back to an earlier step", "rewind.rewind"),
-        _row("fork", "[STEP]", "go on in a copy of the session", "choices.fork", waits=True),
+        _row("fork", "[STEP]", "go on in a copy of the session", "session_commands.fork", waits=True),
         _row("resume", "[ID]", "go on in another session",
-             "choices.resume", complete="choices.list_session_choices", waits=True),
-        _row("sessions", "", "pick another session", "choices.resume", waits=True),
-        _row("rename", "TITLE", "give the session a title", "choices.rename"),
-        _row("export", "[FILE]", "write the session to a file", "choices.export"),
+             "session_commands.resume", complete="session_commands.list_session_choices", waits=True),
+        _row("sessions", "", "pick another session", "session_commands.resume", waits=True),
+        _row("rename", "TITLE", "give the session a title", "session_commands.rename"),
+        _row("export", "[FILE]", "write the session to a file", "session_commands.export"),
     ),
     "Context": (
         _row("context", "", "show what fills the model's window", "window.show_context"),
         _row("compact", "[FOCUS]", "replace older messages by a summary",
              "window.compress", "window.compress_in_editor", waits=True),
         _row("uncompact", "", "undo the last compression", "window.take_back", waits=True),
-        _row("memory", "[show|edit|add TEXT]", "list the instructions, change them", "files.show_memory"),
+        _row("memory", "[show|edit|add TEXT]", "list the instructions, change them",
+             "file_commands.show_memory"),
         _row("init", "[WISH]", "have AGENTS.md written for this project",
-             "files.begin_instructions", waits=True),
+             "file_commands.begin_instructions", waits=True),
     ),
     "Files": (
-        _row("diff", "[STEP]", "show what the session changed in files", "files.show_diff"),
-        _row("undo", "", "restore the files of the last turn", "files.undo", waits=True),
+        _row("diff", "[STEP]", "show what the session changed in files", "file_commands.show_diff"),
+        _row("undo", "", "restore the files of the last turn", "file_commands.undo", waits=True),
     ),
     "Installation": (
         _row("theme", "[NAME]", "show the chat in other colours",

@@ -13,7 +13,7 @@ from rich.table import Table
 from ....state.maintenance.verify import Audit, AuditedCall, Breach, audit
 from ...cli.open_session import open_runtime
 from ...terminal.live import ProgressLine
-from ...terminal.output import exit_on_signals
+from ...terminal.standard_output import exit_on_signals
 from ...terminal.terminal import make_console, put, say
 from ...terminal.text.sanitize import one_line
 from ...terminal.text.times import local_time

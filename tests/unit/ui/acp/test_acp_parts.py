@@ -7,8 +7,8 @@ from acp.schema import AcpMcpServer, EnvVariable, HttpHeader, HttpMcpServer, Mcp
 from sandbur.agent.extensions.mcp.configuration.servers import check_tables
 from sandbur.state.calls import PendingCall
 from sandbur.state.errors import UsageError
-from sandbur.ui.acp.handed import message_of, servers_of_editor
-from sandbur.ui.acp.questions import question_about
+from sandbur.ui.acp.editor_inputs import message_of, servers_of_editor
+from sandbur.ui.acp.permission_questions import question_about
 from sandbur.ui.terminal.text.sanitize import fence_text
 
 

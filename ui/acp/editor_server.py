@@ -14,7 +14,7 @@ from ..cli.grammar import Command
 from ..cli.open_session import open_runtime, read_overrides
 from ..terminal.drive import StopSignals, exit_code
 from ..terminal.terminal import say
-from .agent import EditorAgent
+from .editor_agent import EditorAgent
 
 if TYPE_CHECKING:
     from acp import Agent

@@ -48,9 +48,9 @@ from ...state.errors import SessionNotFound, UsageError
 from ..cli.open_session import tell_notice
 from ..terminal.text.sanitize import one_line
 from .conversation import Conversation
-from .handed import HandedServer, PromptBlock, servers_of_editor
+from .editor_inputs import HandedServer, PromptBlock, servers_of_editor
+from .editor_user_input import EditorInput
 from .refusals import protocol_errors
-from .user_questions import EditorInput
 
 if TYPE_CHECKING:
     from acp import Client
