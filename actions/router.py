@@ -11,7 +11,7 @@ from .turn.burr_action import Changes, graph_action
 from .turn.calls.proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
 from .turn.decision_tools import START_PLAN, SUBMIT_PLAN, StartPlan, find_decision
 from .turn.model_call import CALL_READS, REPLY_FIELDS, CutReply, KeptReply, apply_reply, ask, overflow
-from .turn.output.answers import (
+from .turn.output.answer_check import (
     Closing,
     check_answer,
     find_output_format,

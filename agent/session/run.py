@@ -29,7 +29,7 @@ from ...actions.turn.calls.proposals import find_hook_denials
 from ...actions.turn.calls.start_check import require_progress
 from ...actions.turn.calls.tool_results import remove_if_empty
 from ...actions.turn.model_call import KeptReply
-from ...actions.turn.output.answers import find_run_output
+from ...actions.turn.output.answer_check import find_run_output
 from ...state.application import InboxTaken, Usage, VibeStep
 from ...state.calls import CallDecision
 from ...state.conversation.messages import UserContent, make_cut_answer, person_message

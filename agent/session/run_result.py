@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import cast
 
 from ...actions.ports.events import ErrorRaised, PendingDecision, RunFinished, RunStatus, StepOutcome
-from ...actions.turn.output.answers import read_answer
+from ...actions.turn.output.answer_check import read_answer
 from ...actions.turn.output.format import OutputFormat
 from ...state.application import ApplicationState, Usage
 from ...state.errors import Overloaded, SandburError

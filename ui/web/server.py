@@ -32,7 +32,7 @@ from .access_guard import Guard
 from .decision_routes import add_decisions
 
 if TYPE_CHECKING:
-    from ...agent.history.tracking.backend import StoreBackend
+    from ...agent.history.tracking.burr_backend import StoreBackend
 
 
 _TOKEN = "SANDBUR_UI_TOKEN"

@@ -12,7 +12,7 @@ from ....state.application import FlowKind
 from ....state.calls import Effect
 from ....state.errors import UsageError
 from ..decision_tools import MAX_STEPS
-from .answers import find_names
+from .flow_templates import find_names
 from .triggers import MatchFunction, Triggers, make_triggers
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")

@@ -23,9 +23,9 @@ from ...ports.message_router import RoutedMessage
 from ..burr_action import Changes
 from ..calls.proposals import propose_own
 from ..commands import answer_command
-from ..output.answers import is_free
+from ..output.answer_check import is_free
 from ..run_end import ask_hooks_to_continue
-from .answers import BadResult, fill_answer, fill_failure
+from .flow_templates import BadResult, fill_answer, fill_failure
 
 _ANSWERS = ("reply", "tool", "plan")
 """The kinds of matches that answer by themselves. A run with a required form of the answer does not use them.

@@ -9,8 +9,8 @@ from ....actions.ports import Tool
 from ....actions.ports.message_router import RoutedMessage, refuse_message
 from ....actions.turn.bugs_logged import BugsLogged
 from ....actions.turn.commands import FLOW_COMMAND, parse_command
-from ....actions.turn.flows.answers import fill_structure, fill_text
 from ....actions.turn.flows.flow import Flow
+from ....actions.turn.flows.flow_templates import fill_structure, fill_text
 from ....actions.turn.flows.linear_regex import StepBudget
 from ....actions.turn.flows.triggers import TriggerMatch
 from ....state.application import FlowMatch

@@ -23,7 +23,7 @@ from ....actions.ports.advice import CallAdvice, PromptAdvice
 from ....actions.ports.message_router import RoutedMessage
 from ....actions.ports.run_inputs import ValidateAnswer
 from ....actions.turn.calls.tool_results import edit_note
-from ....actions.turn.output.answers import parse_problem
+from ....actions.turn.output.answer_check import parse_problem
 from ....state.application import FlowMatch, InboxTaken
 from ....state.calls import (
     ApprovalFingerprint,

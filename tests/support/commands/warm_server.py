@@ -43,7 +43,7 @@ MODULES = (
     "sandbur.agent.policy.shell.read_paths",
     "sandbur.agent.policy.shell.repository",
     "sandbur.agent.policy.shell.seen_commands",
-    "sandbur.agent.models.demo.model",
+    "sandbur.agent.models.demo.demo_model",
     "sandbur.agent.models.connect",
     "sandbur.agent.models.transport.http",
     "sandbur.agent.models.wires.openai_chat",

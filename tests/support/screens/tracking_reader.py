@@ -6,7 +6,7 @@ from typing import Any
 from burr.tracking.server import schema
 from starlette.requests import Request
 
-from sandbur.agent.history.tracking.backend import StoreBackend
+from sandbur.agent.history.tracking.burr_backend import StoreBackend
 from sandbur.agent.history.tracking.entries import project_id
 
 HERE = project_id(str(Path.cwd()))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbur.agent.config.edit.edit_file import ConfigPlace
+from sandbur.agent.config.edit.edit_config import ConfigPlace
 from sandbur.agent.config.edit.edit_settings import set_value, unset_value
 from sandbur.agent.config.load import load_settings
 from sandbur.state.errors import ConfigError, UsageError

@@ -17,7 +17,7 @@ from sandbur.actions.ports.events import ToolFinished, ToolOutput, ToolRequested
 from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.history.reports.past_calls import past_calls
 from sandbur.agent.history.timeline import list_timeline
-from sandbur.agent.history.tracking.backend import StoreBackend
+from sandbur.agent.history.tracking.burr_backend import StoreBackend
 from sandbur.agent.session.session import Session
 from sandbur.state.application import RUN_BY_PERSON
 from sandbur.state.calls import CallDecision, PendingCall

@@ -18,7 +18,7 @@ from support.screens.tracked import (
 )
 from support.screens.tracking_reader import HERE, answer, asking, attributes, find_step, logs, read_end_log
 
-from sandbur.agent.history.tracking.backend import StoreBackend
+from sandbur.agent.history.tracking.burr_backend import StoreBackend
 from sandbur.state.calls import CallDecision
 from sandbur.state.errors import ModelError
 from sandbur.state.store.store import Store

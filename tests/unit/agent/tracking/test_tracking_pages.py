@@ -13,7 +13,7 @@ from support.screens.tracked import chat, every_kind, run_plan
 from support.screens.tracking_reader import HERE, answer, asking, attributes, logs, read_end_log
 from support.stores.old_stores import open_store
 
-from sandbur.agent.history.tracking.backend import StoreBackend
+from sandbur.agent.history.tracking.burr_backend import StoreBackend
 from sandbur.state.session import SessionSettings
 from sandbur.state.store.store import Store
 

@@ -15,7 +15,7 @@ from support.models.server import ModelServer, ToolCall, calls, say
 from support.samples.secret import draw_random
 from support.screens.tracking_reader import asking
 
-from sandbur.agent.history.tracking.backend import StoreBackend
+from sandbur.agent.history.tracking.burr_backend import StoreBackend
 from sandbur.agent.history.tracking.entries import project_id
 
 TOKEN, PASSWORD = "tk-" + draw_random(24), "Pw_" + draw_random(14)
