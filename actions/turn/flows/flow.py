@@ -149,7 +149,7 @@ class Flow:
         return select_parts((*self._templates, *self.arguments.values())) - {"message"}
 
     def describe(self) -> str:
-        """Return what it does, as a clause."""
+        """Describe the action of the flow in one clause."""
         match self.kind:
             case "reply":
                 return f"answers {_shorten(self.reply)}"

@@ -134,9 +134,10 @@ def is_flow_round(state: ApplicationState) -> bool:
 
 
 async def conclude_flow(state: ApplicationState, result: ToolResult, ports: Ports) -> dict[str, Any]:
-    """Return the changes that answer with the result of a flow's call; empty: the model goes on.
+    """Return the changes that answer a message with the result of a flow's call; empty if the model has to
+    answer.
 
-    `state` has the result in its history already.
+    The history in `state` already contains the result.
     """
     match = state.flow
     if match is None:

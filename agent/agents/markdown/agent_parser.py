@@ -167,7 +167,9 @@ def _read_disallowed_tools(fields: FrontMatter) -> tuple[tuple[str, ...], bool]:
 
 
 def _split_entry(fields: FrontMatter, key: str, entry: str) -> tuple[str, str | None]:
-    """Return the name of an entry such as `Bash(git *)`, and the text in its parentheses; None without."""
+    """Return the name of an entry such as `Bash(git *)`, and the text in its parentheses, or None if it has
+    none.
+    """
     found = _ENTRY.fullmatch(entry)
     if found is None:
         fields.refuse(
