@@ -193,7 +193,7 @@ def _has_display(env: Mapping[str, str]) -> bool:
     return sys.platform == "darwin" or bool(env.get("DISPLAY") or env.get("WAYLAND_DISPLAY"))
 
 
-BACKEND = "sandbur.agent.history.tracking.backend.StoreBackend"
+BACKEND = "sandbur.agent.history.tracking.burr_backend.StoreBackend"
 EXAMPLES = (
     "email-assistant",
     "multi-modal-chatbot",

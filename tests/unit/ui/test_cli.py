@@ -215,7 +215,7 @@ def test_everything_written_is_private(command: Command) -> None:
 
 
 def test_a_bug_is_one_sentence_and_its_traceback_is_kept(command: Command) -> None:
-    program = "import sys; from sandbur.ui.cli.failures import report_bug;"
+    program = "import sys; from sandbur.ui.cli.failure_reports import report_bug;"
     program += "sys.exit(report_bug(ValueError('odd'), None))"
     done = subprocess.run([sys.executable, "-c", program], env=command.env, capture_output=True, text=True)
     log = command.folder / "data" / "crash.log"

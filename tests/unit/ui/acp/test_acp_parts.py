@@ -50,7 +50,7 @@ def test_words_alone_stay_one_text_so_that_they_can_be_a_command() -> None:
     ("block", "reason"),
     [
         (audio_block("", "audio/wav"), "audio is empty"),
-        (image_block("no base64!", "image/png"), "no base64"),
+        (image_block("not valid base64!", "image/png"), "not valid base64"),
         (image_block("AAAA", "image/png"), "cannot be attached"),
         (text_block(" \n"), "empty"),
         (resource_block(embedded_text_resource("file:///big", "x" * 1_000_001)), "too large"),
