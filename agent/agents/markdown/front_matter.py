@@ -88,7 +88,7 @@ class FrontMatter:
         return names
 
     def choice(self, key: str, values: Mapping[str, ValueT]) -> ValueT | None:
-        """Return the value of one of some words; None if the key is missing or empty."""
+        """Return the meaning of the word of a key, from `values`; None if the key is missing or empty."""
         word = self.text(key)
         if word and word not in values:
             self.refuse(key, f"is {word[:40]!r}; it should be one of: {', '.join(values)}")
