@@ -30,7 +30,7 @@ def go_back(terminal: Terminal, how: str, key: str) -> tuple[str, str]:
     terminal.see(BACK)
     press(terminal, key)
     terminal.see("The chat continues in")
-    screen = terminal.see("what it was stays in")
+    screen = terminal.see("The chat continues in")
     ids = re.findall(r"[0-9a-f]{8}-[0-9a-f-]{27}", screen.replace("\n", " "))
     return ids[-2], ids[-1]
 
@@ -114,8 +114,8 @@ def test_rewind_goes_on_in_front_of_a_message_with_the_message_as_a_draft(
     terminal.keys("Enter")
     terminal.see(BACK)
     press(terminal, "c")
-    terminal.see("what it was stays in")
-    terminal.see("❯ hello second", after="what it was stays in")
+    terminal.see("The chat continues in")
+    terminal.see("❯ hello second", after="The chat continues in")
     terminal.keys("-l", " and third")
     terminal.keys("Enter")
     answered(terminal, 3)
@@ -143,7 +143,7 @@ def test_rewind_brings_the_files_back_when_asked_to(terminal: Terminal) -> None:
     screen = "".join(terminal.screen().split())  # a long path is wrapped anywhere
     assert f"restored:{file}" in screen
     assert file.read_text() == "before\n"
-    terminal.see("❯ replace before", after="what it was stays in")
+    terminal.see("❯ replace before", after="The chat continues in")
 
 
 def test_rewind_to_a_step_goes_on_after_it(terminal: Terminal) -> None:
@@ -155,9 +155,9 @@ def test_rewind_to_a_step_goes_on_after_it(terminal: Terminal) -> None:
     answered(terminal)
     go_back(terminal, "/rewind 1", "c")
     terminal.keys("Enter")
-    terminal.see(ASKS, after="what it was stays in")
+    terminal.see(ASKS, after="The chat continues in")
     press(terminal, "y")
-    terminal.see("exit 0", after="what it was stays in")
+    terminal.see("exit 0", after="The chat continues in")
     assert (terminal.folder / "made").exists()
 
 

@@ -40,7 +40,7 @@ def test_help_tears_no_word_on_a_narrow_screen(terminal: Terminal) -> None:
     screen = terminal.see("a message to the")
     lines = [line.strip() for line in screen.splitlines()]
     assert "/compact [FOCUS]" in lines
-    assert "put a summary in the place of older" in lines
+    assert "replace older messages by a summary" in lines
     assert "messages" in lines
 
 

@@ -125,7 +125,7 @@ def test_what_is_decided_is_what_was_shown(command: Command) -> None:
         assert status(command, session_id) == "needs_approval"
         command.run("deny", session_id, "--all", "--record-only")
         late = client.post("/decide", data={**approve, "decision": "approve"})
-        assert (late.status_code, "does not wait any more" in late.text) == (409, True)
+        assert (late.status_code, "no longer waits" in late.text) == (409, True)
     assert effects(command) == 0
 
 

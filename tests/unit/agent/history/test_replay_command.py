@@ -195,7 +195,7 @@ def test_a_session_of_an_older_version_says_that_it_cannot_be_replayed(
     for session_id in (DONE, KILLED):
         ended = command.run("replay", session_id, "--store", f"sqlite:///{untraced}")
         assert ended.code == 2
-        assert "an older version recorded them" in ended.err
+        assert "an older version of Sandbur recorded too little" in ended.err
 
 
 def test_an_older_session_replays_from_where_it_went_on(untraced: Path, tmp_path: Path) -> None:
