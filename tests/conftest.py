@@ -11,7 +11,7 @@ os.environ.setdefault("SANDBUR_LEASE_S", "4")
 
 import pytest
 from support.commands.command import Command
-from support.screens.tmux_window import Terminal, opened
+from support.screens.tmux_window import Terminal, open_terminal
 from support.stores.databases import DATABASES, EVERY_STORE, UrlOf, fresh_url, make_memory_url
 from support.stores.old_stores import STORES, UNTRACED, write_old_store
 from support.stores.reopening import close_all
@@ -145,5 +145,5 @@ def command(tmp_path: Path) -> Command:
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
     """Lend a terminal in the test's folder, which ends with the test."""
-    with opened(tmp_path) as window:
+    with open_terminal(tmp_path) as window:
         yield window

@@ -59,7 +59,8 @@ class SubAgents(Protocol):
 
 
 class CallSuspended(Exception):
-    """The call cannot go on in this run, which ends with `error`; the next run starts the call again.
+    """The call cannot continue in this run. The run ends with `error`, and the next run starts the call
+    again.
 
     For tools whose traits say `is_resumable`: everything that they did is recorded elsewhere.
     """
@@ -74,5 +75,5 @@ class Resumable(Protocol):
     """A tool whose traits say `is_resumable`."""
 
     def describe_stop(self, session_id: str, call_id: str) -> str:
-        """Return what the model reads about an open call that will not go on by itself."""
+        """Return the text for the model about an open call that will not continue by itself."""
         ...

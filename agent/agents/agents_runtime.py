@@ -82,7 +82,9 @@ def _list_named(definition: Definition) -> tuple[str, ...]:
 
 
 class TaskSource:
-    """Implements `actions.ports.ToolSource`: the one tool, if the session may start any agent."""
+    """Implements `actions.ports.ToolSource`: it provides the tool `task` if the session may start
+    any agent.
+    """
 
     name = "agents"
 

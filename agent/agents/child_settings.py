@@ -24,11 +24,11 @@ from .task import Startable, Task
 _BY_FREEDOM: tuple[ExecutionMode, ...] = ("plan", "interactive", "auto-edit", "yolo")
 _RULES = ("allow", "ask", "deny")
 _OF_PARENT = ("add_dirs", "sandbox", "allow_net", "variables")
-"""What a sub-agent takes from its parent again each time it is opened."""
+"""The settings that a sub-agent takes from its parent each time it is opened."""
 
 
 def narrow_mode(wish: ExecutionMode | None, parent: ExecutionMode) -> ExecutionMode:
-    """Return the wish, but no freer mode than that of the parent."""
+    """Return the mode `wish`, or that of the parent if `wish` is freer."""
     if wish is None or _BY_FREEDOM.index(wish) > _BY_FREEDOM.index(parent):
         return parent
     return wish

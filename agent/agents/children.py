@@ -30,7 +30,7 @@ from .task import Startable, Task, child_session_id, describe_sub_agent
 _AT_PARENT = "at the agent that started it"
 """Where a call of a sub-agent was decided."""
 _MOST_UNREAD = 64
-"""Events of one sub-agent that are passed on before it waits for the reader."""
+"""The most events of one sub-agent that are passed on before it waits for the reader."""
 
 
 class Children:
@@ -51,7 +51,9 @@ class Children:
         """
         child_id = task.resume or child_session_id(parent.id, context.call_id)
         if child_id in self._open:
-            return ToolOutcome("error", f"The sub-agent {child_id[:60]} works already. Ask it again later.")
+            return ToolOutcome(
+                "error", f"The sub-agent {child_id[:60]} is already running. Ask it again later."
+            )
         self._open.add(child_id)
         try:
             async with self._slots.hold(parent.id, child_id):
@@ -88,7 +90,7 @@ class Children:
         name = task.agent if stored is None else _require_own(stored, parent, child_id).agents[-1]
         agent = task.agents.get(name)
         if agent is None:
-            raise UsageError(f"The agent {name} is not here any more.", "Start another one.")
+            raise UsageError(f"The agent {name} no longer exists here.", "Start another one.")
         if stored is None:
             self._count(parent)
             settings = await make_child_settings(
@@ -217,7 +219,9 @@ def _require_own(stored: SessionSettings, parent: Session, child_id: str) -> Spa
     """Return the call that started a sub-agent. Raises `UsageError` unless it is a call of this session."""
     by = stored.spawned_by
     if by is None or by.session_id != parent.id:
-        raise UsageError(f"The session {child_id[:60]} is no sub-agent of this session.", "Start a new one.")
+        raise UsageError(
+            f"The session {child_id[:60]} is not a sub-agent of this session.", "Start a new one."
+        )
     return by
 
 
@@ -231,7 +235,7 @@ def _find_definition(parent: Definition, agent: Startable) -> Definition:
 def _begin(child: Session, task: Task, context: ToolContext) -> AsyncGenerator[Event] | None:
     """Return the events of a run of the sub-agent from where it is with this call.
 
-    None if its work for this call has ended, or waits for a decision.
+    Return None if its work for this call has ended, or waits for a decision.
     """
     options = RunOptions(task=context.call_id)
     if child.state.run_options.task != options.task:

@@ -64,7 +64,7 @@ class Definition:
     """The name of the tool whose call ends a run. Empty: an answer in text ends it."""
     middleware: tuple[Middleware, ...] = ()
     flows: tuple[Flow, ...] = ()
-    """They are tried before the model, in the order of their priority."""
+    """The flows, which are tried before the model in the order of their priority."""
     user_input: UserInput | None = None
     """Asks a person the questions of tools and servers. None: nobody can answer."""
     dependency_overrides: Overrides = field(default_factory=lambda: NO_OVERRIDES)

@@ -184,6 +184,6 @@ def _require_same(session: Session, decision: CallDecision, digest: str) -> None
     """Refuse a decision about a call that is gone, decided, or different from the one displayed."""
     call = find_waiting_call(session.state, decision.call_id)
     if call is None or session.next_action != "human_confirm":
-        raise UsageError("This call does not wait any more: it was decided, or the run went on.")
+        raise UsageError("This call no longer waits: it was decided, or the run continued.")
     if describe_waiting_call(call, session.settings.cwd).digest != digest:
         raise UsageError("This call has changed since the page displayed it.", "Read it again, then decide.")

@@ -95,7 +95,7 @@ async def propose(
 
 
 def _why_unlisted(use: ToolUse, ports: Ports) -> str:
-    """Return why no model may call a tool that only flows call; empty for any other tool."""
+    """Return why a model may not call a tool that is only for flows; empty for any other tool."""
     tool = ports.toolbox.get(use.tool)
     is_of_flow = tool is not None and tool.traits.is_of_flow
     return (

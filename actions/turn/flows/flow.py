@@ -13,7 +13,7 @@ from ....state.calls import Effect
 from ....state.errors import UsageError
 from ...ports.sub_agents import TASK_TOOL
 from ..decision_tools import MAX_STEPS
-from .answers import find_names
+from .flow_templates import find_names
 from .triggers import MatchFunction, Triggers, make_triggers
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
@@ -30,7 +30,7 @@ OnFailure = Literal["reply", "model"]
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A message of a registered form, and what happens then without a model call.
+    """Messages of a registered form, and what they start without a model call.
 
     It has at least one trigger (`exact`, `prefix`, `phrase`, `regex`, `match`) and exactly one target
     (`reply`, `tool`, `agent`, `http`, `run`, `graph`, `command`, `instructions`, `plan`). Raises `UsageError`
@@ -40,7 +40,7 @@ class Flow:
     name: str
     _: KW_ONLY
     exact: str | Sequence[str] = ()
-    """Whole messages; case and blanks make no difference."""
+    """Whole messages. Case and blanks are ignored."""
     prefix: str | Sequence[str] = ()
     """Beginnings of messages; the rest is `{rest}`."""
     phrase: str | Sequence[str] = ()
@@ -50,9 +50,9 @@ class Flow:
     match: MatchFunction | None = field(default=None, repr=False)
     """A function of the message, sync or async: True, or the parts of the message by name."""
     priority: int = 0
-    """The highest is tried first; of equal ones the first in order."""
+    """The flow with the highest number is tried first; of equal ones, the first in order."""
     description: str = ""
-    """For the person who lists the flows."""
+    """A description for lists of the flows."""
     reply: str = ""
     """The template of an answer."""
     tool: str = ""
@@ -80,7 +80,7 @@ class Flow:
     answer: str = ""
     """The template of the answer after a call: `{result}`, `{result.path.to.value}`, parts of the message."""
     on_failure: OnFailure = "reply"
-    """What follows a failed call: an answer that says so, or the model takes over."""
+    """The action after a failed call: an answer about the failure, or a request to the model."""
     failure: str = ""
     """The template of the answer after a failure; `{error}` is why."""
     effect: Effect = "effect"
@@ -89,7 +89,7 @@ class Flow:
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
-            raise UsageError(f"{self.name[:80]!r} is no name of a flow.", "Take letters, digits, _ and -.")
+            raise UsageError(f"{self.name[:80]!r} cannot name a flow.", "Use letters, digits, _ and -.")
         object.__setattr__(self, "triggers", self._read_triggers())
         if problem := next(self._find_problems(), ""):
             raise UsageError(f"The flow {self.name}: {problem}")
@@ -163,7 +163,7 @@ class Flow:
         return select_parts((*self._templates, *self.arguments.values())) - {"message"}
 
     def describe(self) -> str:
-        """Return what it does, as a clause."""
+        """Describe the action of the flow in one clause."""
         match self.kind:
             case "reply":
                 return f"answers {_shorten(self.reply)}"
@@ -206,10 +206,10 @@ def _shorten(text: str) -> str:
 
 
 def flow(name: str = "", **options: Any) -> Callable[[Callable[..., Any]], Flow]:
-    """Make a flow of the function below: it takes parts of the message by name, and returns the result.
+    """Make a flow of the decorated function, which takes parts of the message by name and returns the result.
 
-    The options are those of `Flow`, except the targets; without a name the flow is called like the function.
-    Raises `UsageError`.
+    The options are those of `Flow`, except the targets; without a name, the flow has the name of the
+    function. Raises `UsageError`.
     """
     if callable(name):
         raise UsageError("@flow takes options.", 'Write @flow(prefix="order") above the function.')

@@ -1,4 +1,4 @@
-"""Begins what a flow does with a message, and closes the turn with its answer; no model is asked."""
+"""Begins the action of a flow for a message, and closes the turn with the flow's answer, without a model."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from ...ports.sub_agents import remove_reference
 from ..burr_action import Changes
 from ..calls.proposals import propose_own
 from ..commands import answer_command
-from ..output.answers import is_free
+from ..output.answer_check import is_free
 from ..run_end import ask_hooks_to_continue
-from .answers import BadResult, fill_answer, fill_failure
+from .flow_templates import BadResult, fill_answer, fill_failure
 
 _ANSWERS = ("reply", "tool", "agent", "skill_agent", "plan")
 """What has an answer of its own form."""
@@ -59,7 +59,7 @@ def answer_by_command(routed: RoutedMessage, state: ApplicationState, ports: Por
         ports.emit(Notice(routed.match.answer))
         return changes
     answer = answer_command(routed.match.target, state)
-    assert answer is not None, "a flow runs what is no command"
+    assert answer is not None, "this flow does not run a command"
     ports.emit(Notice(answer.notice))
     return {**changes, **answer.changes}
 
@@ -103,7 +103,7 @@ async def _propose(routed: RoutedMessage, state: ApplicationState, ports: Ports)
 
 
 def _free_id(state: ApplicationState, ports: Ports) -> str:
-    """Return a call id that a replay computes again."""
+    """Return an unused call id. A replay computes the same id."""
     first = len(state.chat_history)
     return next(found for n in itertools.count(first) if not ports.journal.has_call(found := f"flow-{n}"))
 
@@ -141,9 +141,10 @@ def is_flow_round(state: ApplicationState) -> bool:
 
 
 async def conclude_flow(state: ApplicationState, result: ToolResult, ports: Ports) -> dict[str, Any]:
-    """Return the changes that answer with the result of a flow's call; empty: the model goes on.
+    """Return the changes that answer a message with the result of a flow's call; empty if the model has to
+    answer.
 
-    `state` has the result in its history already.
+    The history in `state` already contains the result.
     """
     match = state.flow
     if match is None:

@@ -23,9 +23,9 @@ _MOST_LISTED, _MOST_DESCRIPTION = 20, 200
 
 class FoundAgents(NamedTuple):
     agents: Mapping[str, AgentSpec]
-    """Those that a session can start, by name, the nearest first."""
+    """The agents that a session can start, by name, the nearest first."""
     untrusted: tuple[TextFolder, ...]
-    """Folders of the project whose agents do not count."""
+    """The folders of the project that are not trusted, so that their agents are ignored."""
     notices: tuple[str, ...]
 
 
@@ -33,7 +33,7 @@ NO_AGENTS = FoundAgents({}, (), ())
 
 
 def find_agents(cwd: Path, env: Mapping[str, str], aliases: Iterable[str] = ()) -> FoundAgents:
-    """Return the agents that count in a folder; of two with one name the nearer.
+    """Return the agents that a session in a folder can start; of two with one name, the nearer one.
 
     `aliases` are those of the settings: a file that asks for another short name gets the model of the parent.
     A file with a mistake is left out, with a notice that names file, line and key.

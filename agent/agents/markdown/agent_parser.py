@@ -33,7 +33,7 @@ _MODES: Mapping[str, ExecutionMode | None] = {
     "auto": None,
     **{mode: mode for mode in _OWN_MODES},
 }
-"""What `permissionMode` says -> the mode; None: there is no such mode here."""
+"""Value of `permissionMode` -> the mode; None if Sandbur has no such mode."""
 _ISOLATIONS: Mapping[str, Isolation] = {"none": "", "copy": "copy", "worktree": "copy"}
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}|[a-z0-9][a-z0-9_-]{0,63}/[!-~]{1,200}")
 """An alias, or provider and model."""
@@ -118,7 +118,7 @@ def read_model(fields: FrontMatter, models: Container[str]) -> str:
         return model
     fields.notice(
         "model",
-        f"is `{model}`, which is no alias here: the agent has the model of the session that starts it."
+        f"is `{model}`, which is not an alias here: the agent uses the model of the session that starts it."
         f" `sandbur config set aliases.{model} PROVIDER/MODEL` makes it one",
     )
     return ""
@@ -150,7 +150,7 @@ def read_tools(
 
 
 def _read_disallowed_tools(fields: FrontMatter) -> tuple[tuple[str, ...], bool]:
-    """Return the tools that are taken from the agent, and whether it may start no agents."""
+    """Return the tools that the agent does not get, and whether it may start no agents."""
     tools: dict[str, None] = {}
     may_start_none = False
     for entry in fields.names("disallowedTools") or ():
@@ -159,7 +159,7 @@ def _read_disallowed_tools(fields: FrontMatter) -> tuple[tuple[str, ...], bool]:
             fields.refuse(
                 "disallowedTools",
                 f"has `{entry[:80]}`: a part of a tool cannot be taken away here",
-                "Name the tool alone, or write a deny rule. Agents that may be started stand in `tools`.",
+                "Name the tool alone, or write a deny rule. `tools` names the agents that may be started.",
             )
         if _STARTS_AGENTS.fullmatch(called):
             may_start_none = True
@@ -169,10 +169,14 @@ def _read_disallowed_tools(fields: FrontMatter) -> tuple[tuple[str, ...], bool]:
 
 
 def _split_entry(fields: FrontMatter, key: str, entry: str) -> tuple[str, str | None]:
-    """Return the name of an entry such as `Bash(git *)`, and the text in its parentheses; None without."""
+    """Return the name of an entry such as `Bash(git *)`, and the text in its parentheses, or None if it has
+    none.
+    """
     found = _ENTRY.fullmatch(entry)
     if found is None:
-        fields.refuse(key, f"has `{entry[:80]}`, which is no name of a tool", "Put commas between names.")
+        fields.refuse(
+            key, f"has `{entry[:80]}`, which is not the name of a tool", "Put commas between names."
+        )
     return found[1], found[2]
 
 
@@ -185,7 +189,9 @@ def _list_own_tools() -> Mapping[str, str]:
 
 
 def _find_tool(fields: FrontMatter, key: str, called: str, inside: str | None) -> tuple[str, ...]:
-    """Return the tool of that name, as one of ours where it is one; empty if there can be no such tool."""
+    """Return Sandbur's name of a tool, or its own name if it may be another tool; empty if there is no such
+    tool.
+    """
     if inside is not None:
         fields.notice(key, f"has `{called}(...)`: the whole tool is offered, and the rules judge each call")
     if called.startswith(SERVER_PREFIX):
@@ -193,7 +199,7 @@ def _find_tool(fields: FrontMatter, key: str, called: str, inside: str | None) -
     if (own := _list_own_tools().get(fold(called))) is not None:
         return (own,)
     if called[0].isupper() and called.isalnum():
-        fields.notice(key, f"names `{called}`, which is no tool here")
+        fields.notice(key, f"names `{called}`, which is not a tool here")
         return ()
     return (called,)
 
@@ -202,7 +208,9 @@ def _read_mode(fields: FrontMatter) -> ExecutionMode | None:
     mode = fields.choice("permissionMode", _MODES)
     word = fields.text("permissionMode")
     if word and mode is None:
-        fields.notice("permissionMode", f"is `{word}`, which is no mode here: that of the parent counts")
+        fields.notice(
+            "permissionMode", f"is `{word}`, which is not a mode here: the agent has the mode of the parent"
+        )
     return mode
 
 

@@ -1,4 +1,4 @@
-"""The flows of an agent file: checked with file, line and key, and made ready for `Agent(flows=...)`."""
+"""Checks the flows of an agent file, and converts them for `Agent(flows=...)`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def prepare_flows(
 ) -> tuple[Flow, ...]:
     """Return the flows; raises `ConfigError` with file, line and key.
 
-    `tools` are those of the agent, `servers` the beginnings of the names of server tools.
+    `tools` are those of the agent, `servers` are the prefixes of the names of server tools.
     """
     names: set[str] = set()
     for number, flow in enumerate(flows):

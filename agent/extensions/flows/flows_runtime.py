@@ -1,4 +1,6 @@
-"""Brings flows into sessions: those of the settings for the command, those of an agent for its own."""
+"""Adds flows to sessions: those of the settings for the command, those of an agent for the agent's
+sessions.
+"""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ from ...version import VERSION
 from .delivery import Channel, Worker
 from .names import AGENT, SCOPE, Meters
 from .session_telemetry import SessionTelemetry
-from .settings import Signal, TelemetrySettings
 from .spans import Outlet
+from .telemetry_settings import Signal, TelemetrySettings
 
 # Delta temporality suits short runs: with cumulative sums, every process would begin again at zero.
 _DELTA: dict[type, AggregationTemporality] = {

@@ -13,7 +13,7 @@ from ....state.process.installation import make_install_command
 from ....state.session import SpawnedBy
 from ...runtime.extension_runtime import ExtensionRuntime, ProcessContext, SessionAdditions, SessionContext
 from .delivery import CLOSE_S, Channel, DeliveryErrors, end
-from .settings import SIGNALS, Signal, TelemetrySettings, telemetry_settings
+from .telemetry_settings import SIGNALS, Signal, TelemetrySettings, telemetry_settings
 
 if TYPE_CHECKING:
     from .session_telemetry import SessionTelemetry

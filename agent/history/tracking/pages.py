@@ -19,7 +19,7 @@ from ....state.store.store import Store
 from ...graph import build_graph
 from .entries import AppName, app_id, attributes, partition_key
 from .live_recording import LiveRecording, Stretch, Tail, stretches, tail
-from .steps import StepRenderer
+from .step_entries import StepRenderer
 from .texts import Json, Texts
 
 

@@ -10,9 +10,9 @@ from ....state.errors import UsageError
 from ....state.session import SessionSummary
 from ...chat.menu import Choice, Picker
 from ...chat.picker import preview_lines, state_of
-from ...chat.slash.choices import enter_session
 from ...chat.slash.command import DONE, SlashContext, SlashOffer, SlashResult, tell
 from ...chat.slash.picking import can_pick, wait_for_pick
+from ...chat.slash.session_commands import enter_session
 from ...terminal.status import short_count, tokens_of
 from ...terminal.text.sanitize import one_line
 

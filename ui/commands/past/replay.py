@@ -99,7 +99,7 @@ async def _may_run(store: Store, session_id: str, command: ReplayCommand) -> boo
     if command.yolo or not calls:
         return True
     if not is_interactive():
-        raise UsageError("Real tools need a confirmation, and stdin is no terminal.", "Add -y.")
+        raise UsageError("Real tools need a confirmation, and stdin is not a terminal.", "Add -y.")
     put(f"These calls really run once more in {one_line(store.index.settings(session_id).cwd)}:")
     for seq, call in calls[:_MOST_CALLS]:
         put(f"  step {seq}: {one_line(title(call.tool, call.arguments))}")

@@ -36,7 +36,7 @@ class SessionsCommand(ActionCommand):
             ("sandbur sessions --all | grep shop", "every session, those of sub-agents too"),
             ("sandbur sessions --children 3f2a", "the sub-agents of a session"),
             ("sandbur sessions --json | jq -r '.[0].id'", "the newest id"),
-        ), home="listing.list_sessions"),
+        ), home="session_table.list_sessions"),
         "show": Action("ID", "a session: plan, messages, waiting calls", ("--json", "--steps"), (
             ("sandbur sessions show 3f2a", "the start of an id is enough"),
             ("sandbur sessions show 3f2a --steps", "its steps, with the numbers for `fork --at`"),
@@ -147,4 +147,4 @@ class SessionsCommand(ActionCommand):
     def run_at_once(self) -> int | None:
         if self.action != "list":
             return None
-        return self._load("listing.list_at_rest")(self)
+        return self._load("session_table.list_at_rest")(self)

@@ -24,7 +24,7 @@ from ...cli.open_session import open_runtime
 from ...headless.json_output import encode
 from ...report.html import report
 from ...terminal.live import ProgressLine
-from ...terminal.output import exit_on_signals
+from ...terminal.standard_output import exit_on_signals
 from ...terminal.terminal import is_interactive, put, say
 from ...terminal.text.sanitize import one_line
 from .command import SessionsCommand

@@ -331,7 +331,7 @@ def test_one_sub_agent_is_not_asked_twice_at_the_same_time(store: TemporaryStore
 
     answers = make_family(store, parent, child).run_sync("go").text.split(" | ")
     assert sorted(answers)[1] == "ok"
-    assert "works already" in sorted(answers)[0]
+    assert "is already running" in sorted(answers)[0]
 
 
 def test_more_sub_agents_than_slots_wait_for_each_other_at_any_depth(store: TemporaryStore) -> None:
@@ -356,7 +356,7 @@ def test_a_session_that_is_no_sub_agent_of_this_one_is_not_asked(store: Temporar
 
     family = make_family(store, parent, lambda _: "ok")
     Agent(ScriptedModel(["hello"]), store=store.url, env=store.env).run_sync("x", session_id="somebody-else")
-    assert "is no sub-agent of this session" in family.run_sync("go").text
+    assert "is not a sub-agent of this session" in family.run_sync("go").text
 
 
 def test_the_limit_of_model_calls_holds_for_the_family_and_a_resume_goes_on(store: TemporaryStore) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sandbur import Flow, flow
-from sandbur.actions.turn.flows.answers import BadResult, fill_answer, fill_failure, fill_structure
+from sandbur.actions.turn.flows.flow_templates import BadResult, fill_answer, fill_failure, fill_structure
 from sandbur.actions.turn.flows.linear_regex import StepBudget
 from sandbur.actions.turn.flows.triggers import Triggers, make_triggers
 from sandbur.state.application import FlowMatch

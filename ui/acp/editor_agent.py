@@ -50,9 +50,9 @@ from ...state.store.sessions.listing import FolderFilter
 from ..cli.open_session import tell_notice
 from ..terminal.text.sanitize import one_line
 from .conversation import Conversation
-from .handed import HandedServer, PromptBlock, servers_of_editor
+from .editor_inputs import HandedServer, PromptBlock, servers_of_editor
+from .editor_user_input import EditorInput
 from .refusals import protocol_errors
-from .user_questions import EditorInput
 
 if TYPE_CHECKING:
     from acp import Client
@@ -68,7 +68,7 @@ _KEYS = AuthMethodAgent(
 
 
 class _Place(NamedTuple):
-    """Where a session of an editor works, and with what."""
+    """The working folder, further folders and tool servers of a session in an editor."""
 
     cwd: str
     folders: Sequence[str] | None
@@ -152,7 +152,7 @@ class EditorAgent:
         mcp_servers: list[HandedServer] | None = None,
         **_: Any,
     ) -> ResumeSessionResponse:
-        """Go on with a session that the editor has on its screen still."""
+        """Resume a session whose messages the editor still displays."""
         resumed = await self._reopen(session_id, _Place(cwd, additional_directories, mcp_servers))
         self._once_answered(_in_turn(resumed))
         return ResumeSessionResponse(modes=resumed.modes, config_options=resumed.options)
@@ -263,7 +263,7 @@ class EditorAgent:
         folders = place.folders or ()
         for folder in (place.cwd, *folders):
             if not Path(folder).is_absolute():
-                raise UsageError(f"{folder[:200]!r} is no absolute path.")
+                raise UsageError(f"{folder[:200]!r} is not an absolute path.")
         overrides = {
             **self._overrides,
             "cwd": Path(place.cwd),
@@ -273,7 +273,9 @@ class EditorAgent:
         return overrides
 
     def _once_answered(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a function after the caller's answer was sent: then the editor knows the session."""
+        """Run `work` after the response to the current request, because the editor knows the session only
+        then.
+        """
         task = asyncio.get_running_loop().create_task(work)
         self._later.add(task)
         task.add_done_callback(self._end_prompt)

@@ -14,7 +14,7 @@ from ....actions.ports.events import (
 from ..lines import title
 from ..status import short_count, tokens_of
 from ..text.sanitize import one_line
-from .calls import CallsView
+from .calls_view import CallsView
 from .plan_progress import PlanProgress
 
 _MOST_CHARS = 120
