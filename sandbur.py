@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from .agent.extensions.middleware.model_router import ModelRouter, Route
     from .agent.extensions.middleware.pii_redaction import PIIRedaction
     from .agent.extensions.middleware.retry_and_timeout import Retry, TimeLimit
-    from .agent.models.configured import connect_model, provider_token_counter
+    from .agent.models.configured_models import connect_model, provider_token_counter
     from .agent.runtime.compaction import Compaction
     from .agent.runtime.extension_runtime import ExtensionRuntime, SessionAdditions
     from .agent.runtime.tool_groups import ToolGroups
@@ -332,13 +332,13 @@ _HOMES = {
     "WireFormat": ("sandbur.actions.ports", "WireFormat"),
     "WorkspaceFolder": ("sandbur.actions.workspace.backends.backend", "WorkspaceFolder"),
     "__version__": ("sandbur.agent.version", "VERSION"),
-    "connect_model": ("sandbur.agent.models.configured", "connect_model"),
+    "connect_model": ("sandbur.agent.models.configured_models", "connect_model"),
     "events": ("sandbur.actions.ports.events", ""),
     "fetch_attachment": ("sandbur.actions.tools.fetch_attachment", "fetch_attachment"),
     "file_tools": ("sandbur.actions.tools.files.virtual", "file_tools"),
     "http_tools": ("sandbur.actions.tools.http.documents", "http_tools"),
     "openapi_tools": ("sandbur.actions.tools.http.documents", "openapi_tools"),
-    "provider_token_counter": ("sandbur.agent.models.configured", "provider_token_counter"),
+    "provider_token_counter": ("sandbur.agent.models.configured_models", "provider_token_counter"),
     "python_tool": ("sandbur.actions.tools.python.tool", "python_tool"),
     "register_store": ("sandbur.state.databases.own_stores", "register_store"),
     "flow": ("sandbur.actions.turn.flows.flow", "flow"),

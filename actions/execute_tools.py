@@ -11,7 +11,7 @@ from .ports import Ports
 from .ports.events import ToolFinished
 from .turn.burr_action import Changes, graph_action
 from .turn.calls.equipping import announce_tool_changes
-from .turn.calls.nested_calls import NestedCallRunner
+from .turn.calls.nested_call_runner import NestedCallRunner
 from .turn.calls.result_eviction import evict_old_results
 from .turn.calls.tool_results import find_ending_result, find_settled_result, refusal, result, with_results
 from .turn.calls.tool_runner import ReadyCall, ToolRunner, record_refusal, runs_concurrently

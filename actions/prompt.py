@@ -112,7 +112,7 @@ async def prompt(
 async def _open_turn(
     message: Message, routed: RoutedMessage | None, state: ApplicationState, ports: Ports
 ) -> Changes:
-    """Return the changes that begin a turn with a message, and what a flow adds to them."""
+    """Return the changes that begin a turn with a message, including those of a flow."""
     text = message.display_text
     advice = None if ports.hooks is None else await ports.hooks.on_prompt(text)
     if advice is not None and advice.refusal:

@@ -11,7 +11,7 @@ from .turn.burr_action import Changes, graph_action
 from .turn.calls.proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
 from .turn.decision_tools import START_PLAN, SUBMIT_PLAN, StartPlan, find_decision
 from .turn.model_call import CALL_READS, REPLY_FIELDS, CutReply, KeptReply, apply_reply, ask, overflow
-from .turn.output.answers import (
+from .turn.output.answer_check import (
     Closing,
     check_answer,
     find_output_format,
@@ -113,7 +113,7 @@ def _find_required_form(state: ApplicationState, ports: Ports) -> tuple[str | No
 async def _close_turn(
     before: ApplicationState, ports: Ports, reply: Reply, message: Message
 ) -> Closing | None:
-    """Check an answer that needs a format or the done tool. Return None if the reply is no such answer."""
+    """Check the answer in a reply if the run requires a format or the done tool; otherwise return None."""
     closed = await check_answer(before, ports, reply, message)
     if closed is None or closed.held is None:
         return closed

@@ -1,12 +1,10 @@
 """A support desk that asks no model where it need not: flows answer the messages of a known form.
 
-Opening hours, orders and leave are answered by flows, with calls that are judged and recorded like any other.
-Everything else goes to the model. Its words are scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL
-asks a real one.
+Their calls are judged and recorded like any other. A flow starts a sub-agent for offers; a skill is done by
+one. The rest goes to the model, whose words are scripted: SANDBUR_MODEL=PROVIDER/MODEL asks a real one.
 
-The file desk.yaml of examples/support_router_files has the flows that need no code; two more are written
-here. A complaint chooses a skill by its trigger: the model gets the skill's text with the message. Your
-skills stand below .agents/skills of your home folder or of a project.
+desk.yaml in examples/support_router_files has the flows that need no code; two more are written here. The
+skill for complaints is a text, which the model gets with the message that chose it by a trigger.
 """
 
 import asyncio
@@ -58,31 +56,37 @@ MESSAGES = [
     "And order 12?",
     "I want 3 days of leave.",
     "Thank you!",
+    "Offer me three anvils",
+    "Invoice 88 is too high.",
     "My anvil came damaged!",
 ]
-ANSWERS = ["I am sorry. Which order is it?"]
+ANSWERS = ["Invoice 88 has two anvils and the post.", "I am sorry. Which order is it?"]
 FILES = Path(__file__).with_name("support_router_files")
 
 
 async def main() -> None:
     home = Path.cwd()
-    place = home / ".agents" / "skills" / "complaints"
-    shutil.copytree(FILES / "complaints", place, dirs_exist_ok=True)
-    agent = Agent.from_file(
-        FILES / "desk.yaml",
-        model=os.environ.get("SANDBUR_MODEL") or ScriptedModel(ANSWERS),
-        tools=[find_order],
-        flows=[LEAVE, thanks],
-        store=f"sqlite:///{home}/support.db",
-        env={**os.environ, "HOME": str(home)},
-    )
+    for skill in ("complaints", "invoices"):
+        shutil.copytree(FILES / skill, home / ".agents" / "skills" / skill, dirs_exist_ok=True)
+    place: dict[str, Any] = {
+        "store": f"sqlite:///{home}/support.db",
+        "env": {**os.environ, "HOME": str(home)},
+    }
+    chosen = os.environ.get("SANDBUR_MODEL")
+    offers = ScriptedModel(["Three anvils are 90 euros."])
+    seller = Agent(chosen or offers, name="seller", description="Makes offers.", **place)
+    parts: dict[str, Any] = {"tools": [find_order], "flows": [LEAVE, thanks], "agents": [seller]}
+    model = chosen or ScriptedModel(ANSWERS)
+    agent = Agent.from_file(FILES / "desk.yaml", model=model, **parts, **place)
     async with agent, agent.session() as session:
         for message in MESSAGES:
             started = "the model"
             async for event in session.stream(message):
                 if isinstance(event, events.FlowMatched):
-                    what = "the skill" if event.does == "skill" else "the flow"
+                    what = "the skill" if event.does.startswith("skill") else "the flow"
                     started = f"{what} {event.flow}, by {event.why}"
+                elif isinstance(event, events.SubAgentEvent) and isinstance(event.event, events.RunStarted):
+                    started += f", and the agent {event.agent.name}"
             result = session.result
             assert result is not None
             print(f"{result.output} ({started}; {result.usage.llm_calls} model calls)")

@@ -94,10 +94,13 @@ class RunOptions(Record):
 
 NO_OPTIONS = RunOptions()
 
-FlowKind = Literal["reply", "tool", "command", "instructions", "plan", "skill", "refused"]
-"""What a match does. `reply`: it answers; `tool`: it runs a call and answers with the result; `command`: it
-runs a slash command; `instructions`, `skill`: the model reads a text with the message; `plan`: the steps are
-fixed; `refused`: a `/flow` command that starts nothing."""
+FlowKind = Literal[
+    "reply", "tool", "agent", "command", "instructions", "plan", "skill", "skill_agent", "refused"
+]
+"""What a match does. `reply`: it answers; `tool`: it runs a call and answers with the result; `agent`,
+`skill_agent`: it starts a sub-agent and answers with its answer; `command`: it runs a slash command;
+`instructions`, `skill`: the model reads a text with the message; `plan`: the steps are fixed; `refused`: a
+`/flow` command that starts nothing."""
 
 
 class FlowMatch(Record):
@@ -117,6 +120,10 @@ class FlowMatch(Record):
     """What follows a call that failed: an answer that says so, or the model takes over."""
     failure: str = Field(default="", exclude_if=lambda text: not text)
     """The template of the answer after a failure; empty: a sentence with the error."""
+
+    @property
+    def starts_agent(self) -> bool:
+        return self.kind in ("agent", "skill_agent")
 
     @property
     def is_command(self) -> bool:

@@ -225,7 +225,7 @@ def restore_arguments(calls: tuple[PendingCall, ...], asked: Message | None) -> 
 
 
 Move = Literal["proposed", "started", "finished"]
-"""The progress of a call. The journal also records decisions as `decided`, which is no progress."""
+"""The progress of a call. The journal also records decisions, as `decided`, but these are not progress."""
 
 
 class JournaledCall(Record):

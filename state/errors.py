@@ -32,7 +32,7 @@ SandburError
     ├── BudgetLimit          125
     └── Timeout              124
 
-A failed tool is no exception: it is a result for the model.
+A failed tool is not an exception, but a result for the model.
 """
 
 from errno import EMFILE, ENFILE

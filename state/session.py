@@ -45,7 +45,7 @@ class SpawnedBy(Record):
     """The newest step of that session when the call started."""
     call_id: str
     agents: tuple[str, ...]
-    """The names of the agents, from the first sub-agent of the session that a person began to this one."""
+    """The names of the agents from the first sub-agent below a person's session down to this one."""
     description: str = ""
     """What it was started for, in a few words."""
     max_turns: int | None = Field(default=None, exclude_if=lambda count: count is None)

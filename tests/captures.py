@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from rich.console import Console
 from rich.text import Text
-from support.screens.tmux_window import ASKS, DEAF_S, Terminal, opened
+from support.screens.tmux_window import ASKS, DEAF_S, Terminal, open_terminal
 
 COLUMNS, ROWS = 96, 34
 FOLDER = Path(__file__).parent.parent / "docs/captures"
@@ -22,7 +22,7 @@ FOLDER = Path(__file__).parent.parent / "docs/captures"
 
 def keep(terminal: Terminal, name: str, title: str, since: str = "") -> None:
     """Write the screen, from the last line `since` on, as a picture; its folder is called a project."""
-    lines = terminal.coloured().replace(str(terminal.folder), "~/project").splitlines()
+    lines = terminal.read_colours().replace(str(terminal.folder), "~/project").splitlines()
     starts = [at for at, line in enumerate(lines) if Text.from_ansi(line).plain.strip() == since]
     screen = "\n".join(lines[starts[-1] if since else 0 :])
     console = Console(
@@ -38,7 +38,7 @@ def keep(terminal: Terminal, name: str, title: str, since: str = "") -> None:
 
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as name, opened(Path(name)) as terminal:
+    with tempfile.TemporaryDirectory() as name, open_terminal(Path(name)) as terminal:
         terminal.start("demo", width=COLUMNS, height=ROWS)
         terminal.see(ASKS)
         keep(terminal, "question", "a plan, and the question before its first step")

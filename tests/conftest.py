@@ -11,7 +11,7 @@ os.environ.setdefault("SANDBUR_LEASE_S", "4")
 
 import pytest
 from support.commands.command import Command
-from support.screens.tmux_window import Terminal, opened
+from support.screens.tmux_window import Terminal, open_terminal
 from support.stores.databases import DATABASES, EVERY_STORE, UrlOf, fresh_url, make_memory_url
 from support.stores.old_stores import STORES, UNTRACED, write_old_store
 from support.stores.reopening import close_all
@@ -38,10 +38,18 @@ ON_EVERY_DATABASE = (
     "test_traces",
     "test_files_of_messages",
     "test_listing",
+    "test_family",
     "test_session_search",
 )
 """The tests of these modules hold for every kind of store; those of the others use SQLite."""
-IN_MEMORY = ("test_session", "test_forks", "test_listing", "test_session_search", "test_traces")
+IN_MEMORY = (
+    "test_session",
+    "test_forks",
+    "test_listing",
+    "test_family",
+    "test_session_search",
+    "test_traces",
+)
 """Those of them that also use the store in memory: they start no other process."""
 TESTS = Path(__file__).parent
 UNIT = TESTS / "unit"
@@ -137,5 +145,5 @@ def command(tmp_path: Path) -> Command:
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
     """Lend a terminal in the test's folder, which ends with the test."""
-    with opened(tmp_path) as window:
+    with open_terminal(tmp_path) as window:
         yield window

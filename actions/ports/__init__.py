@@ -40,6 +40,7 @@ from .session import Trace as Trace
 from .session import TurnRules as TurnRules
 from .sub_agents import CallSuspended as CallSuspended
 from .sub_agents import Resumable as Resumable
+from .sub_agents import StartsAgents as StartsAgents
 from .sub_agents import SubAgents as SubAgents
 from .tool import BadArguments as BadArguments
 from .tool import CallsTools as CallsTools

@@ -263,7 +263,7 @@ class SubAgent:
     """That call."""
     name: str
     description: str = ""
-    """What it was started for, in a few words."""
+    """The purpose of the sub-agent, in a few words."""
     branch: str = ""
     """The names of the agents from the first sub-agent down to this one, joined by `/`."""
     index: int | None = None

@@ -1,4 +1,4 @@
-"""What decides about a message before any model is asked: flows and triggers of skills."""
+"""The port that decides about a message before any model is asked: flows and triggers of skills."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...state.application import FlowMatch
 
 @dataclass(frozen=True, slots=True)
 class RoutedMessage:
-    """What follows a message, in place of a question to the model or before it."""
+    """The action that a message starts, instead of or before a request to the model."""
 
     match: FlowMatch
     arguments: str = "{}"
@@ -24,7 +24,9 @@ class RoutedMessage:
 
 
 def refuse_message(name: str, notice: str) -> RoutedMessage:
-    """Return what follows a `/flow` command that starts nothing: a notice, in one sentence for the person."""
+    """Return the match for a `/flow` command that starts nothing: a notice for the person, in one
+    sentence.
+    """
     why = "it was named after /flow"
     return RoutedMessage(FlowMatch(name=name[:64], kind="refused", why=why, answer=notice))
 
@@ -33,5 +35,5 @@ class MessageRouter(Protocol):
     """Matches messages of a person in their order: flows, then triggers of skills."""
 
     async def route(self, text: str) -> RoutedMessage | None:
-        """Return what a message starts; None: the model decides. `text` has no secret in it."""
+        """Return what a message starts, or None if the model decides. Secrets in `text` are masked."""
         ...

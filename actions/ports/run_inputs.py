@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ...state.calls import CallDecision, PendingCall
     from ..turn.output.format import OutputFormat
     from .model import Model
 
@@ -18,6 +19,10 @@ NO_OVERRIDES: Overrides = MappingProxyType({})
 ValidateAnswer = Callable[[str, Any], Awaitable[str]]
 """A function that takes an answer as text and as JSON value. It returns why the answer is refused, or an
 empty text.
+"""
+DecideCalls = Callable[["Sequence[PendingCall]"], Awaitable["Sequence[CallDecision]"]]
+"""Asks about calls of a sub-agent while others beside it run. It returns no decision about a call that is to
+wait, and is cancelled as soon as no other one runs.
 """
 
 
@@ -35,7 +40,9 @@ class RunInputs:
     """
     validate: ValidateAnswer | None = None
     """Checks an answer that has the right format; None if there is no further check."""
+    decide: DecideCalls | None = None
+    """Asks about calls of sub-agents during the run; None if nobody is asked before its end."""
 
     def clear(self, deps: Any) -> None:
         """Forget the inputs of an ended run. `deps` are the dependencies of the session."""
-        self.deps, self.model, self.output, self.validate = deps, None, None, None
+        self.deps, self.model, self.output, self.validate, self.decide = deps, None, None, None, None

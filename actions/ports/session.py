@@ -397,7 +397,7 @@ class Ports:
     inputs: RunInputs = field(default_factory=RunInputs)
     """What the program passed to the current run."""
     router: MessageRouter | None = None
-    """Decides about messages before the model; None: nothing does."""
+    """Decides about messages before the model is asked; None if nothing does."""
 
     def emit(self, event: Event) -> None:
         """Pass an event to the listener now, before the step ends."""

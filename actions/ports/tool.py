@@ -65,7 +65,7 @@ class ToolOutcome:
     ends_run: str | None = None
     """The answer with which the call ends the run; None: the run continues."""
     usage: Usage | None = None
-    """What the models of its sub-agent used; None: it started none."""
+    """The usage of the models of its sub-agent; None if it started none."""
     asks: str = ""
     """Why a call that only reads needs a person's decision before it runs again; empty: it does not."""
     waits_for: tuple[PendingCall, ...] = ()
@@ -243,13 +243,15 @@ class ToolTraits:
     reads_results: bool = False
     """Whether the tool reads stored results of earlier calls, by its arguments `handle` and `offset`."""
     outlasts_compression: bool = False
-    """Its results are repeated unchanged after a compression."""
+    """Whether its results are repeated unchanged after a compression."""
     runs_concurrently: bool = False
-    """Adjacent calls of it run at the same time, and limit their number themselves."""
+    """Whether adjacent calls of the tool run at the same time. They limit their number themselves."""
     keeps_mode: bool = False
-    """What a call starts works in no freer mode than the session, so the call itself needs no question."""
+    """Whether a call needs no question, because everything that it starts works in no freer mode than the
+    session.
+    """
     is_resumable: bool = False
-    """A call that a run interrupts stays open, and goes on where it stopped when the next run starts it."""
+    """Whether an interrupted call stays open, and continues where it stopped when the next run starts it."""
     repeats: bool = False
     """Whether the tool may be polled: equal calls with equal results do not count as a repetition."""
     preset: str = ""
@@ -257,9 +259,9 @@ class ToolTraits:
     none.
     """
     is_done_tool: bool = False
-    """Its result is the answer of the run and ends it."""
+    """Whether its result is the answer of the run, and ends the run."""
     is_of_flow: bool = False
-    """Only a flow calls it: no request lists it, and a call by a model is refused."""
+    """Whether only flows may call it. No request lists it, and a call by a model is refused."""
 
 
 @runtime_checkable

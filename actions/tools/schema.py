@@ -143,7 +143,7 @@ def _problem(spec: ToolSpec, given: Mapping[str, Any], details: Any) -> str:
     if kind == "string_too_long":
         return f"{name} is longer than {details['ctx']['max_length']:,} characters"
     if kind == "string_unicode":
-        return f"{name} holds half of a surrogate pair, which is no character"
+        return f"{name} holds half of a surrogate pair, which is not a character"
     wanted = _describe_wanted(spec.parameters["properties"][name])
     return f"{name} must be {wanted}, got {describe_value(given.get(name))}"
 

@@ -1,7 +1,7 @@
 """Sub-agents: what describes an agent, and how a session starts one."""
 
 from ..config.setting import Setting
-from ..extensions.extension import CommandEntry, Extension
+from ..extensions.extension import CommandEntry, Extension, SlashEntry
 
 EXTENSION = Extension(
     name="agents",
@@ -41,6 +41,25 @@ EXTENSION = Extension(
             home=".ui.commands.agents.command:AgentsCommand",
             summary="list or show the agents that a session can start, or write a new one",
             after="mcp",
+        ),
+    ),
+    slash=(
+        SlashEntry(
+            name="agents",
+            usage="[N|ID|..]",
+            summary="list the sub-agents, or step into one",
+            home=".ui.commands.agents.slash:visit_agent",
+            group="Session",
+            after="sessions",
+            complete=".ui.commands.agents.slash:list_agent_choices",
+        ),
+        SlashEntry(
+            name="back",
+            usage="",
+            summary="go back to the session that started this one",
+            home=".ui.commands.agents.slash:go_back",
+            group="Session",
+            after="agents",
         ),
     ),
 )

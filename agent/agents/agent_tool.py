@@ -30,6 +30,10 @@ class AgentTool(BuiltinTool[AgentToolArguments]):
         super().__init__(name, agent.description, AgentToolArguments)
         self._agent = agent
 
+    def describe_agent(self) -> SubAgentDefinition:
+        """Return the agent that the tool starts."""
+        return self._agent
+
     def paths(self, arguments: AgentToolArguments) -> Sequence[str]:
         return ()
 

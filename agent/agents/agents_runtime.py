@@ -13,7 +13,8 @@ from ..runtime.agent_definition import Definition
 from ..runtime.extension_runtime import ExtensionRuntime, ProcessContext, SessionAdditions, SessionContext
 from ..session.session import Session
 from .children import Children, SubAgentsOfSession
-from .markdown.agent_files import FoundAgents, find_agents
+from .markdown.agent_files import NO_AGENTS, FoundAgents, find_agents
+from .markdown.skill_agents import add_skill_agents
 from .task import GENERAL, Startable
 from .task_tool import TaskTool
 
@@ -22,30 +23,48 @@ class AgentsRuntime(ExtensionRuntime):
     def __init__(self, process: ProcessContext) -> None:
         super().__init__(process)
         self._children = Children(process)
-        self._found: dict[Path, FoundAgents] = {}
-        """Working folder -> the agents of Markdown files that its sessions may start."""
+        self._found: dict[tuple[Path, tuple[str, ...]], FoundAgents] = {}
+        """Working folder and skills -> the agents of Markdown files that such sessions may start."""
 
     def tool_sources(
         self, session: SessionSettings, definition: Definition, needs_model: bool
     ) -> Sequence[ToolSource]:
         by = session.spawned_by
         depth = 0 if by is None else by.levels
-        reads_files = self.process.of_command and definition.has_builtin_tools
-        if depth >= self.process.settings.of("agent_depth") or not (reads_files or definition.agents):
+        is_plain = self.process.of_command and definition.has_builtin_tools
+        named = _list_named(definition) if self.process.of_command and not is_plain else ()
+        if depth >= self.process.settings.of("agent_depth"):
             return ()
-        own: dict[str, Startable] = {GENERAL.name: GENERAL} if reads_files else {}
+        if not (is_plain or named or definition.agents or session.skills):
+            return ()
+        own: dict[str, Startable] = {GENERAL.name: GENERAL} if is_plain else {}
         own |= {one.name: one for one in definition.agents}
         may_start = None if by is None else by.may_start
-        has_files = reads_files and text_folders("agents", Path(session.cwd), self.process.env)
-        find = (lambda: self._find_agents(session)) if has_files else None
+        has_folders = (is_plain or named) and text_folders("agents", Path(session.cwd), self.process.env)
+        find = (
+            (lambda: self._find_agents(session, None if is_plain else named))
+            if has_folders or session.skills
+            else None
+        )
         return (TaskSource(own, find, may_start),)
 
-    def _find_agents(self, session: SessionSettings) -> FoundAgents:
-        """Return the agents of the files of a folder. They are read again for each session but sub-agents."""
-        cwd = Path(session.cwd)
-        if session.spawned_by is None or cwd not in self._found:
-            self._found[cwd] = find_agents(cwd, self.process.env, self.process.settings.aliases)
-        found = self._found[cwd]
+    def _find_agents(self, session: SessionSettings, named: tuple[str, ...] | None) -> FoundAgents:
+        """Return the agents of the files of a folder, and of the skills of a session.
+
+        They are read again for each session but sub-agents. Of files, only the agents `named` count; None:
+        all.
+        """
+        cwd, env, aliases = Path(session.cwd), self.process.env, self.process.settings.aliases
+        key = (cwd, session.skills)
+        if session.spawned_by is None or key not in self._found:
+            found = NO_AGENTS if named == () else find_agents(cwd, env, aliases)
+            if named is not None:
+                known = found.agents
+                found = found._replace(agents={name: known[name] for name in named if name in known})
+            if session.skills:
+                found = add_skill_agents(found, session.skills, cwd, env, aliases)
+            self._found[key] = found
+        found = self._found[key]
         return found if session.spawned_by is None else found._replace(notices=())
 
     def open_session(self, context: SessionContext) -> SessionAdditions:
@@ -57,8 +76,15 @@ class AgentsRuntime(ExtensionRuntime):
         return SessionAdditions(sub_agents=sub_agents, on_open=bind)
 
 
+def _list_named(definition: Definition) -> tuple[str, ...]:
+    """Return the agents that the flows of an agent start."""
+    return tuple(flow.agent for flow in definition.flows if flow.agent)
+
+
 class TaskSource:
-    """Implements `actions.ports.ToolSource`: the one tool, if the session may start any agent."""
+    """Implements `actions.ports.ToolSource`: it provides the tool `task` if the session may start
+    any agent.
+    """
 
     name = "agents"
 

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from ...actions.ports.sub_agents import TASK_TOOL
 from ...actions.tools.registry import SERVER_PREFIX
 from ...state.application import ExecutionMode
 from ...state.errors import UsageError
@@ -19,18 +20,17 @@ from ..runtime.extension_runtime import ProcessContext
 from ..runtime.prompts import session_prompt, sub_agent_prompt
 from ..session.session import Session
 from .markdown.agent_spec import AgentSpec
+from .markdown.skill_agents import FIND_SKILLS
 from .task import Startable, Task
 
 MODES_BY_FREEDOM: tuple[ExecutionMode, ...] = ("plan", "interactive", "auto-edit", "yolo")
-_FIND_SKILLS = ".agent.extensions.skills.catalogue:find_skills"
-"""Loaded only for an agent that names skills: they are an extension of their own."""
 _RULES = ("allow", "ask", "deny")
 _OF_PARENT = ("add_dirs", "sandbox", "allow_net", "variables")
-"""What a sub-agent takes from its parent again each time it is opened."""
+"""The settings that a sub-agent takes from its parent each time it is opened."""
 
 
 def narrow_mode(wish: ExecutionMode | None, parent: ExecutionMode) -> ExecutionMode:
-    """Return the wish, but no freer mode than that of the parent."""
+    """Return the mode `wish`, or that of the parent if `wish` is freer."""
     if wish is None or MODES_BY_FREEDOM.index(wish) > MODES_BY_FREEDOM.index(parent):
         return parent
     return wish
@@ -54,6 +54,10 @@ async def make_child_settings(
         depth=(0 if above is None else above.levels) + (not parent.settings.is_workflow),
     )
     if isinstance(agent, SubAgentDefinition):
+        if task.model:
+            raise UsageError(
+                f"The model of the agent {agent.name} is the program's choice.", "Leave `model` out."
+            )
         place = SessionPlace(child_id, Path(parent.settings.cwd))
         prompt, _ = await session_prompt(place, (), env, agent.definition)
         by = by.model_copy(update={"max_turns": agent.definition.overrides.get("max_turns")})
@@ -148,7 +152,7 @@ def _narrow_tools(parent: Session, agent: AgentSpec) -> ToolChoice:
     never = tuple(dict.fromkeys((*choice.never, *agent.disallowed_tools, *others)))
     if agent.tools is None:
         return choice.model_copy(update={"never": never})
-    only = tuple(_match(names, (*agent.tools, "task")))
+    only = tuple(_match(names, (*agent.tools, TASK_TOOL)))
     # Without a name, `only` would mean all tools.
     return choice.model_copy(update={"only": only, "never": never if only else names})
 
@@ -184,7 +188,7 @@ def _read_skills(agent: AgentSpec, cwd: Path, env: Mapping[str, str]) -> tuple[s
     """Return the texts of the skills of an agent. Raises `UsageError` for one that is not there."""
     if not agent.skills:
         return ()
-    found = load(_FIND_SKILLS)(cwd, env).skills
+    found = load(FIND_SKILLS)(cwd, env).skills
     for name in agent.skills:
         if name not in found:
             raise UsageError(f"The agent {agent.name} needs the skill {name}, which is not here.")

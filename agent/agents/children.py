@@ -6,18 +6,19 @@ started, and goes on with it where it stopped.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Any, cast
 
-from ...actions.ports import CallSuspended, ToolContext, ToolOutcome
+from ...actions.ports import CallSuspended, StartsAgents, ToolContext, ToolOutcome, implements
 from ...actions.ports.events import Event, RunFinished, SubAgentEvent
+from ...actions.ports.sub_agents import TASK_TOOL, describe_reference
 from ...state.application import ApplicationState, RunOptions
 from ...state.calls import CallDecision, PendingCall, SubAgentCall, relayed_call_id
 from ...state.errors import SandburError, StoreError, UsageError
 from ...state.session import SessionSettings, SpawnedBy
-from ..runtime.agent_definition import Definition, SubAgentDefinition
+from ..runtime.agent_definition import Definition, SubAgentDefinition, make_like
 from ..runtime.extension_runtime import ProcessContext
 from ..session.run import Limits
 from ..session.run_result import make_run_finished
@@ -26,8 +27,10 @@ from .child_settings import make_child_settings, narrow_mode, renew_child_settin
 from .slots import Slots
 from .task import Startable, Task, child_session_id, describe_sub_agent
 
+_AT_PARENT = "at the agent that started it"
+"""Where a call of a sub-agent was decided."""
 _MOST_UNREAD = 64
-"""Events of one sub-agent that are passed on before it waits for the reader."""
+"""The most events of one sub-agent that are passed on before it waits for the reader."""
 _WAITING = ("needs_approval", "needs_decision")
 
 
@@ -49,7 +52,9 @@ class Children:
         """
         child_id = task.resume or child_session_id(parent.id, context.call_id)
         if child_id in self._open:
-            return ToolOutcome("error", f"The sub-agent {child_id[:60]} works already. Ask it again later.")
+            return ToolOutcome(
+                "error", f"The sub-agent {child_id[:60]} is already running. Ask it again later."
+            )
         self._open.add(child_id)
         try:
             async with self._slots.hold(parent.id, child_id):
@@ -66,8 +71,14 @@ class Children:
     ) -> ToolOutcome:
         by, child = await self._open_child(parent, definition, task, child_id, context)
         try:
-            end = await self._drive(parent, child, by, task, context)
-            _require_parent_may_go_on(parent, child, end)
+            events = _begin(child, task, context)
+            while True:
+                end = await self._drive(parent, child, by, task, context, events)
+                _require_parent_may_go_on(parent, child, end)
+                decisions = await self._ask_beside_others(parent, child, by, end, context.call_id)
+                if not decisions:
+                    break
+                events = cast("AsyncGenerator[Event]", child.decide(decisions, way=_AT_PARENT))
             if task.branch is not None and end.status not in _WAITING:
                 return await task.branch.report(child, end)
             return _make_outcome(child, by, end, context.call_id)
@@ -84,7 +95,7 @@ class Children:
         name = task.agent if stored is None else _require_own(stored, parent, child_id).agents[-1]
         agent = task.agents.get(name)
         if agent is None:
-            raise UsageError(f"The agent {name} is not here any more.", "Start another one.")
+            raise UsageError(f"The agent {name} no longer exists here.", "Start another one.")
         if stored is None:
             if not parent.settings.is_workflow:
                 self._count(parent)
@@ -103,6 +114,7 @@ class Children:
         )
         by = cast("SpawnedBy", settings.spawned_by)
         child.parent, child.limits = parent, _find_own_limits(by, agent)
+        child.inputs.decide = parent.inputs.decide
         if child.state.execution_mode != mode:
             child.change_mode(mode)
         return by, child
@@ -110,13 +122,47 @@ class Children:
     def _count(self, parent: Session) -> None:
         most = self._process.settings.of("agents_per_run")
         if parent.count_sub_agent() > most:
-            raise UsageError(f"This run has started {most} sub-agents already, which is the most.")
+            raise UsageError(
+                f"This run has started {most} sub-agents already, which is the most (`agents_per_run`).",
+                "Do the rest without new ones.",
+            )
+
+    async def _ask_beside_others(
+        self, parent: Session, child: Session, by: SpawnedBy, end: RunFinished, call_id: str
+    ) -> list[CallDecision]:
+        """Ask about the waiting calls of a sub-agent while others beside it run.
+
+        Without an answer before these have ended, the session of the parent asks at the end of its run.
+        """
+        decide = parent.inputs.decide
+        if decide is None or end.status != "needs_approval":
+            return []
+        calls = _relay_waiting_calls(child, by.agents[-1], call_id)
+        async with self._slots.pause(parent.id, child.id) as alone:
+            if alone.is_set():
+                return []
+            asking = asyncio.ensure_future(decide(calls))
+            ending = asyncio.ensure_future(alone.wait())
+            try:
+                await asyncio.wait((asking, ending), return_when=asyncio.FIRST_COMPLETED)
+                made = asking.result() if asking.done() else ()
+            finally:
+                asking.cancel()
+                ending.cancel()
+                await asyncio.wait((asking, ending))
+        asked = {call.call_id: call.sub_agent.call_id for call in calls if call.sub_agent is not None}
+        return [one.model_copy(update={"call_id": asked[one.call_id]}) for one in made]
 
     async def _drive(
-        self, parent: Session, child: Session, by: SpawnedBy, task: Task, context: ToolContext
+        self,
+        parent: Session,
+        child: Session,
+        by: SpawnedBy,
+        task: Task,
+        context: ToolContext,
+        events: AsyncGenerator[Event] | None,
     ) -> RunFinished:
-        """Run the sub-agent and pass its events on. One that has ended, or that waits, does not run."""
-        events = _begin(child, task, context)
+        """Run the sub-agent and pass its events on. One that has ended, or that waits, has none."""
         if events is None:
             return make_run_finished(child.id, child.state, child.next_action, output=child.output)
         if task.branch is not None:
@@ -143,6 +189,10 @@ class SubAgentsOfSession:
         self._definition = definition
         self.session: Session | None = None
         """Set once the session is open."""
+
+    def can_start(self, agent: str) -> bool:
+        tool = None if self.session is None else self.session.ports.toolbox.get(TASK_TOOL)
+        return implements(tool, StartsAgents) and tool.can_start(agent)
 
     async def run(self, task: Task, context: ToolContext) -> ToolOutcome:
         if self.session is None:
@@ -177,7 +227,9 @@ def _require_own(stored: SessionSettings, parent: Session, child_id: str) -> Spa
     """Return the call that started a sub-agent. Raises `UsageError` unless it is a call of this session."""
     by = stored.spawned_by
     if by is None or by.session_id != parent.id:
-        raise UsageError(f"The session {child_id[:60]} is no sub-agent of this session.", "Start a new one.")
+        raise UsageError(
+            f"The session {child_id[:60]} is not a sub-agent of this session.", "Start a new one."
+        )
     return by
 
 
@@ -185,20 +237,20 @@ def _find_definition(parent: Definition, agent: Startable) -> Definition:
     """Return the definition of a sub-agent: its own, or that of its parent with answers in plain text."""
     if isinstance(agent, SubAgentDefinition):
         return agent.definition
-    return replace(parent, instructions=None, output=None, done_tool="")
+    return make_like(parent)
 
 
 def _begin(child: Session, task: Task, context: ToolContext) -> AsyncGenerator[Event] | None:
     """Return the events of a run of the sub-agent from where it is with this call.
 
-    None if its work for this call has ended, or waits for a decision.
+    Return None if its work for this call has ended, or waits for a decision.
     """
     options = RunOptions(task=context.call_id)
     if child.state.run_options.task != options.task:
         # A list is never a command: a model must not change the mode of its sub-agent.
         events = child.send([task.prompt] if isinstance(task.prompt, str) else task.prompt, options)
     elif decisions := _list_decisions(child, context.decided):
-        events = child.decide(decisions, way="at the agent that started it")
+        events = child.decide(decisions, way=_AT_PARENT)
     elif child.next_action == "prompt" or child.state.calls_to_decide:
         return None
     else:
@@ -233,11 +285,10 @@ def _make_outcome(child: Session, by: SpawnedBy, end: RunFinished, call_id: str)
         return ToolOutcome("error", "It waits for a decision.", waits_for=waiting)
     if end.status in ("rate_limited", "interrupted"):
         raise CallSuspended(child.error or SandburError("A sub-agent was interrupted.", "Resume to go on."))
-    name = f'[sub-agent {child.id}; to ask it again: task(resume="{child.id}", ...)]'
     is_answered = end.status in ("done", "denied") and bool(end.result)
     why = end.error.message if end.error is not None else f"it ended as {end.status}."
     problem = "" if is_answered else f"The sub-agent did not finish: {why}"
-    content = "\n".join(filter(None, (problem, end.result, name)))
+    content = "\n".join(filter(None, (problem, end.result, describe_reference(child.id))))
     return ToolOutcome("ok" if is_answered else "error", content, usage=child.state.turn_usage)
 
 

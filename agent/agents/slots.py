@@ -22,7 +22,11 @@ class Slots:
         self._lent: set[str] = set()
         """The sub-agents that gave their slot back for their own sub-agents."""
         self._running: Counter[str] = Counter()
-        """How many sub-agents of each session run or wait for a slot."""
+        """How many sub-agents of each session run, wait for a slot or wait for a decision."""
+        self._waiting: Counter[str] = Counter()
+        """How many of them wait for a decision."""
+        self._alone: dict[str, asyncio.Event] = {}
+        """Set while none of them does anything but wait for a decision."""
 
     @asynccontextmanager
     async def hold(self, parent_id: str, child_id: str) -> AsyncGenerator[None]:
@@ -34,6 +38,7 @@ class Slots:
             self._give_back(parent_id)
             self._lent.add(parent_id)
         self._running[parent_id] += 1
+        self._note_change(parent_id)
         try:
             await self._take(child_id)
             yield
@@ -45,8 +50,36 @@ class Slots:
             if is_last:
                 del self._running[parent_id]
                 self._lent.discard(parent_id)
+            self._note_change(parent_id)
         if takes_again:
             await self._take(parent_id)
+
+    @asynccontextmanager
+    async def pause(self, parent_id: str, child_id: str) -> AsyncGenerator[asyncio.Event]:
+        """Give the slot of a sub-agent back while it waits for a decision, and take one again after that.
+
+        The event is set while no sub-agent beside it does anything but wait.
+        """
+        alone = self._alone.setdefault(parent_id, asyncio.Event())
+        self._waiting[parent_id] += 1
+        self._note_change(parent_id)
+        self._give_back(child_id)
+        try:
+            yield alone
+        finally:
+            self._waiting[parent_id] -= 1
+            if not self._waiting[parent_id]:
+                del self._waiting[parent_id], self._alone[parent_id]
+            self._note_change(parent_id)
+        await self._take(child_id)
+
+    def _note_change(self, parent_id: str) -> None:
+        if (alone := self._alone.get(parent_id)) is None:
+            return
+        if self._running[parent_id] > self._waiting[parent_id]:
+            alone.clear()
+        else:
+            alone.set()
 
     async def _take(self, session_id: str) -> None:
         await self._semaphore.acquire()

@@ -1,4 +1,4 @@
-"""What a call asks of a sub-agent, and how the session of that sub-agent is found."""
+"""The task of a sub-agent, and the id of the sub-agent's session."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ..session.session import Session
 from .markdown.agent_spec import AgentSpec
 
 _NAMESPACE = uuid.UUID("6f2d3f5e-5b0c-4d57-9b0b-0b6a5c1f7a11")
-"""Of the ids of sub-agents' sessions; stored sessions depend on it."""
+"""The namespace of the ids of sub-agents' sessions. Stored sessions depend on it."""
 GENERAL = AgentSpec(name="general", description="", instructions="")
-"""The agent without a description of its own: it is like the one that starts it."""
+"""The name of the agent that is like the one that starts it."""
 
 Startable = AgentSpec | SubAgentDefinition
 """An agent of a Markdown file, or of a program."""
@@ -47,13 +47,13 @@ class BranchCall(Protocol):
 class Task:
     prompt: UserContent
     description: str = ""
-    """What it is for, in a few words for people."""
+    """The purpose of the task, in a few words for people."""
     agent: str
-    """Its name."""
+    """The name of the agent."""
     agents: Mapping[str, Startable]
     """The agents that the call may start, by name."""
     model: str = ""
-    """In place of the agent's own; empty for the agent's own."""
+    """The model in place of the agent's own; empty for the agent's own."""
     resume: str = ""
     """The session of an earlier sub-agent that is to go on; empty for a new sub-agent."""
     branch: BranchCall | None = None

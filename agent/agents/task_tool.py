@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from ...actions.ports import BadArguments, ToolContext, ToolOutcome, ToolTraits
+from ...actions.ports.sub_agents import TASK_TOOL
 from ...actions.tools.builtin import BuiltinTool
 from ...actions.tools.schema import PlainText, ToolArguments
 from ...state.calls import Effect
 from .markdown.agent_files import catalogue
 from .task import GENERAL, Startable, Task, describe_stopped_child
 
-NAME = "task"
 _DESCRIPTION = """\
 Start a sub-agent for one self-contained part of the work, such as a search through many files. It has an \
 empty history, so say everything that it has to know; you get only its last message. Several calls in one \
@@ -47,7 +47,7 @@ class TaskTool(BuiltinTool[TaskArguments]):
         named = {name: one for name, one in agents.items() if one is not GENERAL}
         about = (_DESCRIPTION, _LIKE_YOU) if GENERAL.name in agents else (_DESCRIPTION,)
         listed = f"\nAgents:\n{catalogue(named)}" if named else ""
-        super().__init__(NAME, f"{' '.join(about)}{listed}", TaskArguments)
+        super().__init__(TASK_TOOL, f"{' '.join(about)}{listed}", TaskArguments)
 
     def parse(self, arguments: str) -> TaskArguments:
         parsed = super().parse(arguments)
@@ -55,6 +55,9 @@ class TaskTool(BuiltinTool[TaskArguments]):
             return parsed
         what = f"There is no agent {parsed.agent[:80]!r}." if parsed.agent else "Name an agent."
         raise BadArguments(f"{what} There are: {', '.join(self._agents)}.")
+
+    def can_start(self, agent: str) -> bool:
+        return agent in self._agents
 
     def subject(self, arguments: TaskArguments) -> str:
         return arguments.agent or GENERAL.name

@@ -71,7 +71,7 @@ def check_store_url(text: str, source: str, error: type[SandburError]) -> str:
     if name != "sqlite" or path == text:
         what = f"`{name}:`" if name and name != "sqlite" else "this"
         raise error(
-            f"{source}: {what} is no store URL.",
+            f"{source}: {what} is not a store URL.",
             "Write sqlite:///PATH, postgresql://HOST/DATABASE, mysql://HOST/DATABASE or memory:.",
         )
     if not path or path.endswith("/") or path == ":memory:" or "\0" in path:

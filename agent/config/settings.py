@@ -122,7 +122,7 @@ class Settings(Declared):
     tenant: str = _row("", "tenant", "SANDBUR_TENANT",
         about="the name of the group of sessions in a shared store")
     compress_at: float = _row(0.8, "share", "SANDBUR_COMPRESS_AT", harmless=True,
-        about="the part of the context window at which the history is compressed")
+        about="the share of the context window at which the history is compressed")
     compaction: CompactionKind = _row("summary", "compaction", "SANDBUR_COMPACTION", harmless=True,
         about="what replaces older messages: a `summary`, nothing (`truncate`), or the run ends (`off`)")
     compaction_model: str | None = _row(None, "line", "SANDBUR_COMPACTION_MODEL",
@@ -142,18 +142,18 @@ class Settings(Declared):
     web_tools: bool = _row(True, "switch", "SANDBUR_WEB_TOOLS",
         about="whether new sessions have tools that reach out over the network; the gate judges every call")
     search_provider: SearchProvider | None = _row(None, "search", "SANDBUR_SEARCH_PROVIDER",
-        about="who is asked for web pages; without one there is no search")
+        about="the service for web searches; without one there is no search")
     search_url: str | None = _row(None, "address", "SANDBUR_SEARCH_URL",
-        about="where that is, if not at the usual place")
+        about="the address of the search service, if not the usual one")
     search_key_env: str | None = _row(None, "line", "SANDBUR_SEARCH_KEY_ENV",
-        about="the variable that holds its key, if not the usual one")
+        about="the variable with the key of the search service, if not the usual one")
     prices: Mapping[str, Price] = _row({}, "prices", merge="entries", harmless=True,
         about="your own prices, by PROVIDER/MODEL, in US dollars for a million tokens")
     context_windows: Mapping[str, int] = _row({}, "windows", merge="entries", harmless=True,
         about="context windows in tokens, by PROVIDER/MODEL")
-    aliases: Mapping[str, str] = _row({}, "aliases", merge="entries", about="names of your own for models")
+    aliases: Mapping[str, str] = _row({}, "aliases", merge="entries", about="your own names for models")
     providers: Mapping[str, ProviderOverride] = _row({}, "providers", merge="entries",
-        about="servers of your own, or other addresses of known providers")
+        about="your own model servers, or other addresses of known providers")
     transport: TransportName = _row("http", "transport", "SANDBUR_TRANSPORT", harmless=True,
         about="how models are called: directly over `http`, or by the SDKs of OpenAI and Anthropic (`sdk`)")
     theme: Theme = _row("dark", "theme", "SANDBUR_THEME", harmless=True,
@@ -212,7 +212,7 @@ set."""
 
 
 def merge_overrides(own: Overrides, overrides: Overrides) -> Overrides:
-    """Return what an agent's author and the flags set: flags go first, lists and tables are put together."""
+    """Merge the settings of an agent with the flags. Flags take precedence; lists and tables are joined."""
     both: dict[str, Any] = {}
     for row in SETTINGS:
         mine, others = own.get(row.key), overrides.get(row.key)

@@ -144,7 +144,7 @@ def parse_config(content: bytes, path: Path) -> Values:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(
-            f"{path} is no valid TOML: {_toml_problem(error, text)}.", "Correct that line."
+            f"{path} is not valid TOML: {_toml_problem(error, text)}.", "Correct that line."
         ) from None
     except RecursionError:
         raise ConfigError(f"{path} is nested too deeply.", "Simplify it.") from None

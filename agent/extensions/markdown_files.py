@@ -19,7 +19,7 @@ _MOST_BYTES = 1 << 20
 _MOST_FILES = 500
 _DEEPEST = 6
 _MOST_FIELD_LINES = 2000
-"""Limit of a front matter; a longer one is no front matter."""
+"""The most lines of a front matter. A longer one is treated as text."""
 _MOST_FIELDS, _MOST_FIELD_CHARS = 30, 200
 _KEY = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t]+(.*)|[ \t]*)")
 _ESCAPED = re.compile(r'\\(["\\])')
@@ -169,7 +169,7 @@ def _content(path: Path, flags: int) -> bytes | None:
 class FrontMatterEntry(NamedTuple):
     key: str
     line: int
-    """Of the file, from 1 on."""
+    """The line number in the file, counted from 1."""
     text: str
     """The value; a list is its items joined by commas."""
     block: tuple[str, ...]
@@ -268,7 +268,7 @@ def _value(first: str, more: list[str]) -> str:
 
 
 def _items(first: str, more: list[str]) -> tuple[str, ...] | None:
-    """Return the items of a list; None for a value that is no list."""
+    """Return the items of a list; None for a value that is not a list."""
     if first.startswith("[") and first.endswith("]"):
         return tuple(unquote(part.strip()) for part in first[1:-1].split(","))
     if not first and more and all(line.startswith("- ") for line in more if line):

@@ -85,7 +85,7 @@ def _describe_prompt(after: Fields, messages: Sequence[Message]) -> StepText:
     for message in messages:
         if message.origin == "person" and not message.is_user_command:
             started: Mapping[str, Any] = after.get("flow") or {}
-            kind = "skill" if started.get("kind") == "skill" else "flow"
+            kind = "skill" if started.get("kind") in ("skill", "skill_agent") else "flow"
             ending = f" ({kind} {started['name']})" if started else ""
             return StepText("message", f"{_join_words(message)}{ending}")
     return StepText("command", cut_line(after.get("user_input") or ""))

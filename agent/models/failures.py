@@ -166,7 +166,7 @@ def _lasting(status: int, detail: str, endpoint: Endpoint) -> ModelError:
             "Check the name after the first slash of -m, and the base URL.",
         )
     if 300 <= status < 400:
-        return ModelError(f"{endpoint.base_url} points somewhere else ({status}).", "Check the base URL.")
+        return ModelError(f"{endpoint.base_url} redirects elsewhere ({status}).", "Check the base URL.")
     return Rejected(f"{endpoint.name} refused the request ({status}): {detail}", detail)
 
 
@@ -176,7 +176,7 @@ def _bad_credentials(status: int, detail: str, endpoint: Endpoint) -> Credential
         where = "Sign in again, and check which models and regions this account may use."
     if status == 401:
         return CredentialsError(f"{endpoint.provider} refused the key (401).", where)
-    return CredentialsError(f"{endpoint.provider} does not let this key in (403): {detail}", where)
+    return CredentialsError(f"{endpoint.provider} refuses this key (403): {detail}", where)
 
 
 def readable(text: str, endpoint: Endpoint) -> str:

@@ -118,7 +118,7 @@ class Policy:
                 return Verdict("deny", f"denied by rule {rule.text}", rule.text)
         rule, _ = self._find_hiding_rules(call)
         if rule is not None:
-            return Verdict("deny", f"denied by rule {rule.text}, which holds for what shows files", rule.text)
+            return Verdict("deny", f"denied by rule {rule.text}, which applies to all reading", rule.text)
         return None
 
     def _check_questions(self, call: Call, mode: ExecutionMode) -> Verdict | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from ...actions.ports import Formatter, Model, TokenCounter, Tool, ToolSource, UserInput
+from ...actions.ports import Formatter, Model, TokenCounter, Tool, ToolSource, UserInput, implements
 from ...actions.ports.run_inputs import NO_OVERRIDES, Overrides
 from ...actions.turn.flows.flow import Flow
 from ...actions.turn.output.format import OutputFormat, output_format
@@ -33,6 +33,8 @@ Instructions = str | Callable[[SessionPlace], "str | Awaitable[str]"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
+    name: str = ""
+    """The name by which other agents start it; empty if it has none."""
     source: str = ""
     """`package.module:name`, or the path of the agent file, by which another process finds the agent. Empty:
     no process can."""
@@ -62,7 +64,7 @@ class Definition:
     """The name of the tool whose call ends a run. Empty: an answer in text ends it."""
     middleware: tuple[Middleware, ...] = ()
     flows: tuple[Flow, ...] = ()
-    """They are tried before the model, in the order of their priority."""
+    """The flows, which are tried before the model in the order of their priority."""
     user_input: UserInput | None = None
     """Asks a person the questions of tools and servers. None: nobody can answer."""
     dependency_overrides: Overrides = field(default_factory=lambda: NO_OVERRIDES)
@@ -77,6 +79,8 @@ class Definition:
     """Name -> value of `{var.NAME}`, used if a session has no other value."""
     notices: tuple[str, ...] = ()
     """Sentences for the person who begins a session."""
+    run_rules: Any = None
+    """The `RunRules` of an agent of a program; None for others."""
     restore: Callable[[SessionSettings], tuple[Definition, list[str]]] | None = None
     """Returns the definition that a stored session began with, and notices. None: it is this definition."""
 
@@ -100,6 +104,44 @@ class SubAgentDefinition:
     description: str
     """When to use it; the model of the agent that starts it reads this."""
     definition: Definition
+
+
+@runtime_checkable
+class StartsAgent(Protocol):
+    """A tool that starts one agent as a sub-agent."""
+
+    def describe_agent(self) -> SubAgentDefinition: ...
+
+
+def find_descendant(first: Definition, names: Sequence[str]) -> Definition | None:
+    """Return the definition of a sub-agent from its own definition, or from that of an agent above it.
+
+    `names` are those in `SpawnedBy.agents`. An agent that no program defines is like the one that started it,
+    with answers in text. Returns None if `first` is of another family.
+    """
+    for at in range(len(names)):
+        if (below := _find_agent(first, names[at])) is not None:
+            return _follow(below, names[at + 1 :])
+    if first.name == names[-1]:
+        return first
+    return _follow(first, names) if first.has_builtin_tools else None
+
+
+def make_like(parent: Definition) -> Definition:
+    """Return the definition of a sub-agent that no program defines."""
+    return replace(parent, instructions=None, output=None, done_tool="", run_rules=None, restore=None)
+
+
+def _follow(definition: Definition, names: Sequence[str]) -> Definition:
+    for name in names:
+        definition = _find_agent(definition, name) or make_like(definition)
+    return definition
+
+
+def _find_agent(definition: Definition, name: str) -> Definition | None:
+    """Return the agent of this name that sessions of an agent start by `task`, or by a tool of its own."""
+    tools = (tool.describe_agent() for tool in definition.tools if implements(tool, StartsAgent))
+    return next((one.definition for one in (*definition.agents, *tools) if one.name == name), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -185,7 +185,8 @@ class Assembly:
     ) -> Equipped:
         brought = () if stack is None else stack.tools
         search = search_of(self._settings, self._env)
-        is_new = not self._store.index.exists(session_id)
+        # The tools of a sub-agent are chosen from those of its parent, and it may have fewer of them.
+        is_new = settings.spawned_by is None and not self._store.index.exists(session_id)
         return await equip(settings, definition, brought, sources, search, sandbox, is_new)
 
     async def _application(self, session_id: str, new_state: ApplicationState) -> Application[Any]:

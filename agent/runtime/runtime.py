@@ -23,7 +23,7 @@ from ..config.settings import Overrides, Settings, load_extensions, merge_overri
 from ..session.inbox import leave_messages
 from ..session.secrets import SecretMasker, masker_for
 from ..session.session import Session
-from .agent_definition import PLAIN, Definition, SessionPlace
+from .agent_definition import PLAIN, Definition, SessionPlace, find_descendant
 from .assembly import Assembly
 from .cleanup import clear_up
 from .extension_runtime import ExtensionRuntime
@@ -228,9 +228,9 @@ class Runtime:
             opened.change_mode(self.settings.mode)
         if not is_held:
             await opened.examine()
-        state = opened.state
-        lost = await self.store.database.offload(lambda: _name_lost_files(state))
-        opened.notices = (*self.settings.notices, *notices, *opened.notices, *damages, *lost)
+        lost = await self.store.database.offload(partial(_name_lost_files, opened.state))
+        own = (*notices, *_describe_parent(session))
+        opened.notices = (*self.settings.notices, *own, *opened.notices, *damages, *lost)
         await self._clear_up()
         return opened
 
@@ -335,31 +335,75 @@ class Runtime:
 
     def _find_changes(self, stored: SessionSettings) -> Overrides:
         """Return what changes a stored session: the flags, and what an agent sets that a flag gives to a
-        session of another one. A session of the same agent keeps its mode, model and rules.
+        session of another one. A session of the same agent, or of a sub-agent, keeps its mode, model and
+        rules.
         """
-        given = self._definition
-        is_new = given is not None and given.source != stored.agent and bool(self.flags.get("agent"))
+        given, is_root = self._definition, stored.spawned_by is None
+        is_other = given is not None and given.source != stored.agent
+        is_new = is_root and is_other and bool(self.flags.get("agent"))
         return self.overrides if is_new else self.flags
 
     def _definition_of(self, session: SessionSettings) -> tuple[Definition, list[str]]:
         """Return the agent definition of a stored session, and a notice if it cannot be loaded."""
-        given, notices = self._find_definition(session)
+        given, notices = self.find_definition(session)
         return self._with_person(given), notices
 
-    def _find_definition(self, session: SessionSettings) -> tuple[Definition, list[str]]:
+    def find_definition(self, session: SessionSettings) -> tuple[Definition, list[str]]:
+        """Return the definition of a stored session's agent, and notices.
+
+        A sub-agent has its own definition, which is found from that of the agent that started it. Raises
+        `UsageError` if the agent of this process starts no such sub-agent.
+        """
         given = self._definition
         if given is not None and (
             given.source == session.agent or self.overrides.get("agent") or not self._loads
         ):
-            return given.of_session(session)
-        if not session.agent:
+            return _find_own(given, session).of_session(session)
+        named = session if session.agent else self._find_root(session)
+        if not named.agent:
             return PLAIN, []
         from ..sdk.loading import load_known_agent
 
-        return load_known_agent(session, self.env)
+        found, notices = load_known_agent(named, self.env)
+        return _find_own(found, session), notices
+
+    def _find_root(self, session: SessionSettings) -> SessionSettings:
+        """Return the settings of the session that a person began, from those of its sub-agent."""
+        seen: set[str] = set()
+        while (by := session.spawned_by) is not None and by.session_id not in seen:
+            seen.add(by.session_id)
+            if not self.store.index.exists(by.session_id):
+                break
+            session = self.store.index.settings(by.session_id)
+        return session
 
     def _with_person(self, definition: Definition) -> Definition:
         return definition if self.user_input is None else replace(definition, user_input=self.user_input)
+
+
+def _find_own(definition: Definition, session: SessionSettings) -> Definition:
+    """Return the definition of a session from that of its agent, or of an agent above it."""
+    if session.spawned_by is None:
+        return definition
+    found = find_descendant(definition, session.spawned_by.agents)
+    if found is None and definition.source and definition.source == session.agent:
+        found = definition
+    if found is None:
+        name = session.spawned_by.agents[-1]
+        raise UsageError(
+            f"The session belongs to the sub-agent {name}, which this agent does not start.",
+            f"Open it with the agent that started it, or with the agent {name} itself.",
+        )
+    return found
+
+
+def _describe_parent(session: SessionSettings) -> list[str]:
+    """Return a sentence about whose sub-agent a session is, or no sentence."""
+    if (by := session.spawned_by) is None:
+        return []
+    name, what = "/".join(by.agents), " ".join(by.description.split())[:80]
+    whose = f"This is the sub-agent {name} of session {by.session_id}{what and f': {what}'}."
+    return [f"{whose} /back in a chat, or sandbur -r {by.session_id}, goes to that session."]
 
 
 def _keep_definition(definition: Definition, masker: SecretMasker) -> dict[str, Any]:

@@ -423,6 +423,6 @@ def _connect(
 ) -> Model:
     if (home := list_shipped_models().get(name)) is not None:
         return load(home)()
-    from ..models.configured import connect_configured
+    from ..models.configured_models import connect_configured
 
     return connect_configured(name, settings, env, effort, None if clients is None else clients())

@@ -151,7 +151,7 @@ class Agent(HasHooks, Generic[OutputT]):
     ) -> None:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
         require_fitting(self._arguments)
-        self.name, self.output = name, output
+        self.name, self.output, self._agents = name, output, tuple(agents)
         typed, (of_session, of_run) = parse_output_type(output), split_instructions(instructions)
         self._rules = RunRules[OutputT](typed, of_run, list(map(OutputValidator, output_validators)))
         self._definition = define_agent(self._arguments, of_session, typed and typed.format)
@@ -167,6 +167,7 @@ class Agent(HasHooks, Generic[OutputT]):
         tools: Iterable[Tool | Callable[..., Any]] = (),
         middleware: Sequence[Middleware] = (),
         flows: Sequence[Flow] = (),
+        agents: Sequence[Agent[Any]] = (),
         limits: Limits | None = None,
         store: str | None = None,
         cwd: str | Path | None = None,
@@ -174,11 +175,12 @@ class Agent(HasHooks, Generic[OutputT]):
     ) -> Agent[Any]:
         """Return the agent that a JSON, YAML or TOML file describes.
 
-        `tools`, `middleware` and `flows` are added to its own; the other arguments replace what it says.
+        `tools`, `middleware` and `flows` are added to its own, `agents` are those that it may start; the
+        other arguments replace what it says.
         With an `output_schema`, results are JSON values of it. A session goes on with the file that it began
         with, even if that has changed. Raises `ConfigError` with file, line and key.
         """
-        given = {"model": model, "limits": limits, "store": store, "cwd": cwd, "env": env}
+        given = {"model": model, "limits": limits, "store": store, "cwd": cwd, "env": env, "agents": agents}
         given |= {"tools": (own := as_tools(tools)), "middleware": tuple(middleware), "flows": tuple(flows)}
         module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
         names = frozenset(tool.spec.name for tool in own)
@@ -208,8 +210,11 @@ class Agent(HasHooks, Generic[OutputT]):
     def definition_of(self, source: str) -> Definition:
         """Return the definition, with `source` as the name by which the agent can be loaded again."""
         layers = (*self._definition.middleware, self.hook_middleware)
-        agents = tuple(one.as_sub_agent() for one in self._arguments["agents"])
-        return replace(self._definition, source=source, middleware=layers, agents=agents)
+        agents = tuple(one.as_sub_agent() for one in self._agents)
+        rules, name = self._rules, self.name
+        return replace(
+            self._definition, source=source, middleware=layers, agents=agents, run_rules=rules, name=name
+        )
 
     def as_sub_agent(self, name: str = "", description: str = "") -> SubAgentDefinition:
         """Return the agent as another one starts it; raises `UsageError` without a name or a description."""
@@ -377,14 +382,17 @@ class Agent(HasHooks, Generic[OutputT]):
         text: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
+        parent: str | None = None,
+        children: bool = False,
     ) -> AsyncGenerator[SessionInfo]:
         """Yield the stored sessions that fit all given values, newest first.
 
         `since` and `until` bound the time of the last step. All words of `text` are in the messages, or it is
         in the title. `limit` is the most sessions of one page, and the `cursor` of its last session begins
-        the next page.
+        the next page. Sub-agents are left out, unless `parent` names the session whose calls started them or
+        `children` is true.
         """
-        query = SessionQuery(app, user, tags, status, since, until, text, limit, cursor)
+        query = SessionQuery(app, user, tags, status, since, until, text, limit, cursor, parent, children)
         async with self, aclosing(list_sessions(self._open.store, query)) as found:
             async for each in found:
                 yield each
@@ -434,8 +442,19 @@ class Agent(HasHooks, Generic[OutputT]):
                     return
             await self._open.runtime.leave_messages(session_id, "observe", *texts)
 
+    async def steer(self, session_id: str, message: str) -> None:
+        """Send a message to the run of a session, here or in another process, also to a sub-agent that works.
+
+        It is stored when this returns. The next model call contains it; without a run, the next run does.
+        """
+        async with self:
+            if (session := self._open.find(session_id)) is not None:
+                await session.inbox.steer(message)
+            else:
+                await self._open.runtime.leave_messages(session_id, "steer", message)
+
     async def delete(self, session_id: str) -> None:
-        """Delete a session from the store; raises `SessionNotFound` or `SessionHeld`."""
+        """Delete a session with its sub-agents from the store; raises `SessionNotFound` or `SessionHeld`."""
         async with self:
             await asyncio.to_thread(self._open.store.delete, session_id)
 

@@ -129,13 +129,13 @@ def load_known_agent(session: SessionSettings, env: Mapping[str, str]) -> tuple[
 def load_agent(source: str, folder: Path, error: type[SandburError]) -> Definition:
     """Import an agent with `folder` on the import path; raises `error` with a sentence for the user."""
     if not _SOURCE.fullmatch(source):
-        raise error(f"`{source}` names no agent.", "Write MODULE:NAME, such as support.bot:agent.")
+        raise error(f"`{source}` does not name an agent.", "Write MODULE:NAME, such as support.bot:agent.")
     module_name, _, name = source.partition(":")
     agent = getattr(_import_module(module_name, folder, error), name, None)
     if agent is None:
         raise error(f"The module {module_name} has no `{name}`.", "Check the part after the colon.")
     if not isinstance(agent, Agent):
-        raise error(f"{source} is a {type(agent).__name__}, no sandbur.Agent.", "Name the agent itself.")
+        raise error(f"{source} is a {type(agent).__name__}, not a sandbur.Agent.", "Name the agent itself.")
     return agent.definition_of(source)
 
 

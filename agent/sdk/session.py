@@ -76,7 +76,10 @@ class AgentSession(Generic[OutputT]):
         self._approvals = ApprovalHandler(None)
 
     async def __aenter__(self) -> Self:
-        self._session = await self._opened()
+        self._session = session = await self._opened()
+        if session.settings.spawned_by is not None:
+            found, _ = self._runtime().find_definition(session.settings)
+            self._rules = cast("RunRules[OutputT]", found.run_rules or RunRules[str]())
         self._opening_notices = self._session.notices
         return self
 
@@ -378,6 +381,7 @@ class AgentSession(Generic[OutputT]):
         run.interrupt = interrupt
         self._notices, self._children = [], {}
         self._set_inputs(request, begins)
+        session.inputs.decide = approvals.decide if "on_approval" in request.given else None
         try:
             following: AsyncIterator[Event] | None = start(session, await self._options_of(request, begins))
             while following is not None:

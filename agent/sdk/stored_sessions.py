@@ -20,6 +20,7 @@ from ...state.errors import UsageError, WrongType
 from ...state.process.clock import format_time
 from ...state.session import WORKFLOW_MODELS, SessionSettings
 from ...state.store.recording import list_traces
+from ...state.store.sessions.family import FamilyFilter
 from ...state.store.sessions.listing import LabelFilter, SessionSummary
 from ...state.store.store import Store
 from ...state.trace import ModelCalled
@@ -75,6 +76,8 @@ class SessionInfo:
     model: str
     created_at: datetime
     updated_at: datetime
+    parent: str | None
+    """For a sub-agent, the session whose call started it."""
     cursor: str
     """The value for `Agent.sessions` that continues the list after this session."""
 
@@ -92,6 +95,10 @@ class SessionQuery:
     text: str | None = None
     limit: int | None = None
     cursor: str | None = None
+    parent: str | None = None
+    """Only the sub-agents of this session."""
+    children: bool = False
+    """Whether sub-agents are among the sessions."""
 
     def make_filter(self) -> LabelFilter:
         """Return what the store selects by; raises `UsageError` for a wrong cursor."""
@@ -113,7 +120,7 @@ async def list_sessions(store: Store, query: SessionQuery) -> AsyncGenerator[Ses
         matching = await asyncio.to_thread(store.find_text, query.text)
         selected = replace(selected, matching=matching)
     while query.limit is None or given < query.limit:
-        page = await store.database.offload(partial(_select_page, store, selected))
+        page = await store.database.offload(partial(_select_page, store, query, selected))
         for summary in page[: None if query.limit is None else query.limit - given]:
             given += 1
             yield _describe(summary)
@@ -122,9 +129,12 @@ async def list_sessions(store: Store, query: SessionQuery) -> AsyncGenerator[Ses
         selected = replace(selected, after=(page[-1].updated_at, page[-1].id))
 
 
-def _select_page(store: Store, selected: LabelFilter) -> list[SessionSummary]:
+def _select_page(store: Store, query: SessionQuery, selected: LabelFilter) -> list[SessionSummary]:
     """Return the next sessions of a selection."""
-    return list(islice(store.newest_sessions(selected), _PAGE))
+    is_mixed = query.children and query.parent is None
+    return list(
+        islice(store.newest_sessions(selected if is_mixed else FamilyFilter(query.parent, selected)), _PAGE)
+    )
 
 
 def _describe(summary: SessionSummary) -> SessionInfo:
@@ -139,6 +149,7 @@ def _describe(summary: SessionSummary) -> SessionInfo:
         model=summary.model,
         created_at=datetime.fromisoformat(summary.created_at),
         updated_at=datetime.fromisoformat(summary.updated_at),
+        parent=None if summary.spawned_by is None else summary.spawned_by.session_id,
         cursor=base64.urlsafe_b64encode(text.encode()).decode(),
     )
 

@@ -29,7 +29,7 @@ from ...actions.turn.calls.proposals import find_hook_denials
 from ...actions.turn.calls.start_check import require_progress
 from ...actions.turn.calls.tool_results import remove_if_empty
 from ...actions.turn.model_call import KeptReply
-from ...actions.turn.output.answers import find_run_output
+from ...actions.turn.output.answer_check import find_run_output
 from ...state.application import InboxTaken, Usage, VibeStep
 from ...state.calls import CallDecision
 from ...state.conversation.messages import UserContent, make_cut_answer, person_message
@@ -146,10 +146,10 @@ class Run:
         self._given = given
         self._kept: KeptReply = None
         self._used = Usage()
-        """With the usage of sub-agents."""
+        """The usage of the run, including that of its sub-agents."""
         self._check_parent = check_parent
         self.sub_agents = 0
-        """How many sub-agents it has started, with those that these started."""
+        """The number of sub-agents that the run and its sub-agents have started."""
         self.error: SandburError | None = None
         """Why the run ended; None: it did not fail."""
         self._used_in_turn: Usage | None = None
@@ -205,8 +205,9 @@ class Run:
             await self._position.leave()
 
     def _note_end(self, taken: InboxTaken) -> None:
-        """Undo what a run that did not begin was about to take from the inbox; record the end of an abandoned
-        run."""
+        """If the run did not begin, leave its inbox messages in the inbox. If it was abandoned, record its
+        end.
+        """
         if not self._has_begun and taken != self._position.state.inbox_taken:
             self._position.change(inbox_taken=taken)
         if not self._is_recorded:

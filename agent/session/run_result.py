@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import cast
 
 from ...actions.ports.events import ErrorRaised, PendingDecision, RunFinished, RunStatus, StepOutcome
-from ...actions.turn.output.answers import read_answer
+from ...actions.turn.output.answer_check import read_answer
 from ...actions.turn.output.format import OutputFormat
 from ...state.application import ApplicationState, Usage
 from ...state.errors import Overloaded, SandburError
@@ -46,7 +46,7 @@ def make_run_finished(
     """Return the result of a run that stopped before `next_action`. A command has no answer.
 
     If `is_recorded` is true, the run only had to record decisions and did so: then a stop in the middle of a
-    turn is no error. `usage` is the usage of the turn, if it is more than that of its finished steps.
+    turn is not an error. `usage` is the usage of the turn, if it is more than that of its finished steps.
     `output` is the output type.
     """
     status: RunStatus = "done" if is_command else _status(state, next_action)

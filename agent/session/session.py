@@ -15,7 +15,7 @@ from ...actions.turn.calls.tool_results import sweep
 from ...actions.turn.calls.user_command import shell_of, without_secrets
 from ...actions.turn.commands import answer_command
 from ...actions.turn.model_call import refusal_of
-from ...actions.turn.output.answers import allow_another_try, find_run_output
+from ...actions.turn.output.answer_check import allow_another_try, find_run_output
 from ...actions.turn.output.format import OutputFormat
 from ...state.application import NO_OPTIONS, ApplicationState, ExecutionMode, RunOptions
 from ...state.calls import CallDecision, Origin
@@ -76,7 +76,7 @@ class Session:
         self.notices: tuple[str, ...] = ()
         """Notices for the person before the first run."""
         self.parent: Session | None = None
-        """For a sub-agent that runs in this process: the session whose call started it."""
+        """The session whose call started this one, if this is the session of a sub-agent in this process."""
         self._by = by or whoami()
         self._position = position
         self._run: Run | None = None
@@ -87,7 +87,7 @@ class Session:
         self._is_examined = False
         self._open_request = OpenRequest()
         self._decided_elsewhere: tuple[CallDecision, ...] = ()
-        """Decisions about calls of sub-agents that were taken in the sessions of these."""
+        """Decisions about calls of sub-agents that people made in the sub-agents' own sessions."""
 
     @property
     def state(self) -> ApplicationState:
@@ -278,7 +278,7 @@ class Session:
     def count_sub_agent(self) -> int:
         """Count a new sub-agent for the present run of this session and for those that started it.
 
-        Returns how many the first of these runs has started with this one.
+        Return how many sub-agents the outermost of these runs has started, including this one.
         """
         count = 0
         if self._run is not None:
@@ -287,7 +287,7 @@ class Session:
 
     @property
     def error(self) -> SandburError | None:
-        """Why the last run ended; None: it did not fail."""
+        """The error that ended the last run; None if it did not fail."""
         return None if self._run is None else self._run.error
 
     def carry_over(self, earlier: Session) -> None:
@@ -372,6 +372,9 @@ class Session:
         options = mask_instructions(given, self.ports.masker)
         if first != "prompt":
             options = merge_options(self.state.run_options, options)
+        elif not options.task:
+            # A person's message to a sub-agent belongs to its task: the parent gets the answer to it.
+            options = options.model_copy(update={"task": self.state.run_options.task})
         self._use_model(options.model)
         return options
 

@@ -101,7 +101,7 @@ class WaitingCalls:
         )
 
     def _is_unknown_here(self, call: PendingCall) -> bool:
-        """Return whether only the sub-agent whose call it is has the tool."""
+        """Return whether only the session of the call's sub-agent has the tool."""
         return call.sub_agent is not None and call.tool not in self._ports.toolbox
 
     @property

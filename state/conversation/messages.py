@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from operator import is_, not_
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field
+from pydantic import Field, field_serializer
 
 from .attachments import AttachedFile, Audio, Document, Image, Video
 from .content import Attachment, Record, list_labels
@@ -98,6 +98,11 @@ class ToolResult(Record):
     """What the models of a sub-agent used for the call; None: the call started none."""
     put_away: bool = Field(default=False, exclude_if=not_)
     """Whether this is the line that replaces an evicted old result."""
+
+    @field_serializer("usage")
+    def _dump_usage(self, usage: Usage | None) -> dict[str, Any] | None:
+        """Keep the unknown values, which stored messages would leave out with everything that is None."""
+        return None if usage is None else usage.model_dump()
 
     @property
     def display_text(self) -> str:

@@ -121,9 +121,9 @@ class TextIndex:
     condition: str
     """A condition on `heads`, with one parameter: the words to find, each as `term` has it."""
     term: str
-    """A format for one word; all words must be there. Words are stored and searched for in their order."""
+    """The format of one word in the parameter. A session must contain all words."""
     joiner: str = " "
-    """What stands between two words in the parameter."""
+    """The separator of two words in the parameter."""
     creations: tuple[str, ...] = ()
     """Statements that create the index if it is missing."""
     clause: str = ""
@@ -172,7 +172,7 @@ class Database(Protocol):
         ...
 
     def create_text_index(self) -> None:
-        """Create the full-text index, if it does not belong to the tables that are always there."""
+        """Create the full-text index, unless it is created with the tables."""
         ...
 
     def find_problems(self) -> list[str]:

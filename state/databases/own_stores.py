@@ -41,7 +41,7 @@ class StoreServer(Protocol):
 
 
 class _OwnServer:
-    """A registered server with what has a default."""
+    """A registered server, with defaults for the optional fields."""
 
     table_suffix = ""
     creation_lock: Sequence[Statement] = ()
@@ -60,7 +60,7 @@ class _OwnServer:
 
 
 class _OwnConnection:
-    """A connection that is given plain values only: parts of files are read before."""
+    """Passes only plain values to the program's connection; parts of files are read before."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -89,7 +89,8 @@ _TAKEN = {*SCHEMES, "sqlite", "memory"}
 def register_store(scheme: str, open_server: Callable[[str], StoreServer]) -> None:
     """Use `open_server(url)` for stores with URLs of this scheme, such as `SCHEME://...`.
 
-    Raises `UsageError` for a scheme of ours, and for one that is not of small letters and digits.
+    Raises `UsageError` for a scheme that Sandbur uses itself, and for one with other characters than small
+    letters and digits.
     """
     if not (scheme.isascii() and scheme.isalnum() and scheme == scheme.lower()) or scheme in _TAKEN:
         raise UsageError(f"{scheme!r} cannot be the scheme of a store.", "Use small letters and digits.")

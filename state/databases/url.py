@@ -12,11 +12,13 @@ SCHEMES = {"postgresql": "postgresql", "postgres": "postgresql", "mysql": "mysql
 """Maps the scheme of a URL to the kind of server."""
 
 REGISTERED: dict[str, Callable[[str], Any]] = {}
-"""Scheme of a store of another kind -> what makes its server of a URL; see `register_store`."""
+"""The scheme of a registered kind of store -> the function that makes a server from a URL; see
+`register_store`.
+"""
 
 
 def find_registered(url: str) -> Callable[[str], Any] | None:
-    """Return what makes the server of a URL with a registered scheme."""
+    """Return the function that makes the server of a URL with a registered scheme, or None for other URLs."""
     scheme, found, _ = url.partition("://")
     return REGISTERED.get(scheme) if found else None
 

@@ -17,6 +17,7 @@ from ..session import InboxKind, SessionSettings, WaitingMessage
 from ..store.files.contents import BEFORE_AT, USED_CONTENTS
 from ..store.integrity import AFTER_THE_END
 from ..store.seals import export_seals, load_head_with_seals
+from ..store.sessions.family import list_descendants
 from ..store.sessions.inbox import MOST_CHARS, Inbox
 from ..store.sessions.listing import load_lineage
 
@@ -34,9 +35,16 @@ TABLES = {
 ExportedRecord = dict[str, Any]
 
 
-def export_session(database: Database, session_id: str) -> Iterator[ExportedRecord]:
-    """Yield the records of an export: the version, every session of the lineage, and the stored contents."""
-    lineage = [owner for owner, _ in load_lineage(database, session_id)]
+def export_session(
+    database: Database, session_id: str, with_sub_agents: bool = True
+) -> Iterator[ExportedRecord]:
+    """Yield the records of an export: the version, the sessions of the sub-agents, every session of the
+    lineage, and the stored contents.
+    """
+    # The import writes in this order, so that the session itself is there last.
+    family = list_descendants(database, session_id)[::-1] if with_sub_agents else []
+    owners = (owner for one in (*family, session_id) for owner, _ in load_lineage(database, one))
+    lineage = list(dict.fromkeys(owners))
     yield {"kind": "export", "format": FORMAT, "schema": SCHEMA_VERSION, "session_id": session_id}
     for owner in lineage:
         # Messages that a run takes after this query are in its history. The import ignores them.

@@ -49,6 +49,8 @@ class ImportResult:
     records: int
     imported_ids: tuple[str, ...]
     """The imported sessions, ancestors first."""
+    sub_agents: int = 0
+    """How many of them are sessions of sub-agents."""
     waiting: tuple[WaitingMessage, ...] = ()
     """The messages that are sent when the session continues."""
     commands: tuple[WaitingMessage, ...] = ()
@@ -83,9 +85,24 @@ class CheckedImport:
         waiting = [one for name in self.new for one in self.export.sessions[name].waiting.values()]
         messages = tuple(one for one in waiting if not is_command_like(one))
         commands = tuple(one for one in waiting if is_command_like(one))
+        sub_agents = sum(self.find_parent(name) is not None for name in self.new)
         return ImportResult(
-            found, last.head["title"], self.file_settings, len(last.rows), self.new, messages, commands
+            found,
+            last.head["title"],
+            self.file_settings,
+            len(last.rows),
+            self.new,
+            sub_agents,
+            messages,
+            commands,
         )
+
+    def find_parent(self, name: str) -> str | None:
+        """Return the session of the file whose sub-agent this one is. A session that is not in the file does
+        not get a sub-agent from it.
+        """
+        by = self.sessions[name].settings.spawned_by
+        return by.session_id if by is not None and by.session_id in self.sessions else None
 
 
 def is_command_like(message: WaitingMessage) -> bool:
@@ -114,13 +131,18 @@ def check_import(
 
 
 def write_import(database: Database, tenant: str, checked: CheckedImport, by: str = "") -> ImportResult:
-    """Write the session and its missing ancestors. The modes, folders and approvals of the other machine are
-    dropped.
+    """Write the session with its missing ancestors and sub-agents. The modes, folders and approvals of the
+    other machine are dropped.
     """
+    confirmed = checked.file_settings.allow
     for name in checked.new:
         found = checked.sessions[name]
         head = checked.export.sessions[name].head
-        ours = {"mode": "interactive", "add_dirs": (), "imported_seq": head["last_seq"]}
+        ours: dict[str, Any] = {"mode": "interactive", "add_dirs": (), "imported_seq": head["last_seq"]}
+        # The person saw the rules of the exported session alone.
+        ours["allow"] = tuple(rule for rule in found.settings.allow if rule in confirmed)
+        if checked.find_parent(name) is None:
+            ours["spawned_by"] = None
         settings = found.settings.model_copy(update=ours)
         taken = SessionImported(by=by, settings_sha256=settings.digest)
         body = taken.model_dump_json(exclude={"kind"})
@@ -353,7 +375,7 @@ def _is_here(database: Database, export: ExportFile, name: str, part: SessionPar
         if rows and rows[0][0] == part.head["chain"]:
             return True
     raise UsageError(
-        f"The session {name}, from which this one was forked, is in the store, but with other records.",
+        f"The session {name}, which belongs to this one, is in the store, but with other records.",
         "Import into another store with --store.",
     )
 

@@ -1,9 +1,9 @@
 """Selects old sessions and deletes them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ..databases.database import Database
 from ..errors import GuardFailed
@@ -34,6 +34,8 @@ class StoredSession:
     title: str
     updated_at: str
     parent_id: str | None
+    spawned_by: str | None
+    """The session whose call started this one, as a sub-agent; None for other sessions."""
     epoch: int
     owner: str
     size_bytes: int
@@ -50,7 +52,7 @@ class PrunePlan:
     """The sessions that `delete` should remove. Nothing is deleted yet."""
 
     goes: tuple[tuple[StoredSession, Reason], ...]
-    """The sessions to delete with the reason. Forks come before their parents."""
+    """The sessions to delete with the reason. Forks and sub-agents come before their parents."""
     stays: int
     waiting: int
     """The number of further sessions that would be deleted if no call in them waited for a decision."""
@@ -63,15 +65,17 @@ def plan_prune(
     now: datetime,
     watch: Callable[[int], object] = lambda number: None,
 ) -> PrunePlan:
-    """Select the sessions to delete, by age and then by size.
+    """Select the sessions to delete, by age and then by size. Sub-agents go with their session and stay with
+    it.
 
     `watch` is called before each session is examined, with the count so far.
     """
     sessions = _load_sessions(database, tenant, format_time(now))
-    choice = _Choice(database, sessions, watch)
-    oldest_first = sessions[rules.keep :][::-1]
+    families = _group(sessions)
+    choice = _Choice(database, families, watch)
+    oldest_first = families[rules.keep :][::-1]
     before = format_time(now - rules.older_than)
-    choice.take("age", (s for s in oldest_first if s.updated_at < before), lambda: True)
+    choice.take("age", (one for one in oldest_first if one.updated_at < before), lambda: True)
     if (limit := rules.max_bytes) is not None:
         choice.take("size", oldest_first, lambda: choice.size_bytes > limit)
     return PrunePlan(tuple(choice.goes.values()), len(sessions) - len(choice.goes), len(choice.waiting))
@@ -91,12 +95,45 @@ def drop_unused_contents(database: Database) -> None:
     database.commit(UNUSED_CONTENTS)
 
 
+class _Family(NamedTuple):
+    """A session with its sub-agents, which go together."""
+
+    members: tuple[StoredSession, ...]
+    """Each sub-agent comes before the session that started it."""
+
+    @property
+    def updated_at(self) -> str:
+        return max(one.updated_at for one in self.members)
+
+
+def _group(sessions: list[StoredSession]) -> list[_Family]:
+    """Return the families, the one that was used last first. A sub-agent without a parent has its own."""
+    below: dict[str, list[StoredSession]] = {}
+    ids = {one.id for one in sessions}
+    roots: list[StoredSession] = []
+    for one in sessions:
+        if one.spawned_by is None or one.spawned_by not in ids:
+            roots.append(one)
+        else:
+            below.setdefault(one.spawned_by, []).append(one)
+    families: list[_Family] = []
+    for root in roots:
+        members, waiting = [root], [root]
+        while waiting:
+            children = below.get(waiting.pop().id, [])
+            members += children
+            waiting += children
+        families.append(_Family(tuple(members[::-1])))
+    return sorted(families, key=lambda family: family.updated_at, reverse=True)
+
+
 class _Choice:
     """The selection so far. A session is deleted only after all of its forks."""
 
     def __init__(
-        self, database: Database, sessions: list[StoredSession], watch: Callable[[int], object]
+        self, database: Database, families: Sequence[_Family], watch: Callable[[int], object]
     ) -> None:
+        sessions = [one for family in families for one in family.members]
         self._database = database
         self._watch = watch
         self._examined = 0
@@ -108,22 +145,23 @@ class _Choice:
         self.goes: dict[str, tuple[StoredSession, Reason]] = {}
         self.waiting: set[str] = set()
 
-    def take(self, reason: Reason, sessions: Iterable[StoredSession], is_wanted: Callable[[], bool]) -> None:
-        """Select sessions in this order while `is_wanted()` returns true. Forks are selected before their
+    def take(self, reason: Reason, families: Iterable[_Family], is_wanted: Callable[[], bool]) -> None:
+        """Select families in this order while `is_wanted()` returns true. Forks are selected before their
         parents.
         """
-        left = [session for session in sessions if session.id not in self.goes]
+        left = [family for family in families if family.members[0].id not in self.goes]
         while True:
-            blocked: list[StoredSession] = []
+            blocked: list[_Family] = []
             before = len(self.goes)
-            for session in left:
+            for family in left:
                 if not is_wanted():
                     return
-                if any(fork not in self.goes for fork in self._forks.get(session.id, ())):
-                    blocked.append(session)
-                elif self._may_go(session):
-                    self.goes[session.id] = session, reason
-                    self.size_bytes -= session.size_bytes
+                forks = (fork for session in family.members for fork in self._forks.get(session.id, ()))
+                if any(fork not in self.goes for fork in forks):
+                    blocked.append(family)
+                elif all(map(self._may_go, family.members)):
+                    self.goes |= {session.id: (session, reason) for session in family.members}
+                    self.size_bytes -= sum(session.size_bytes for session in family.members)
             if len(self.goes) == before or not blocked:
                 return
             left = blocked
@@ -143,14 +181,15 @@ def _load_sessions(database: Database, tenant: str, now: str) -> list[StoredSess
     """Return the sessions of a tenant, the newest first."""
     sizes = _measure_sessions(database)
     rows = database.query(
-        "SELECT s.id, h.title, h.updated_at, s.parent_id, h.epoch, h.owner, h.lease_until, h.wake_at"
+        "SELECT s.id, h.title, h.updated_at, s.parent_id, s.parent_session, h.epoch, h.owner, h.lease_until,"
+        " h.wake_at"
         " FROM sessions s JOIN heads h ON h.session_id = s.id WHERE s.tenant = ?"
         " ORDER BY h.updated_at DESC, s.created_at DESC",
         (tenant,),
     )
     return [
         StoredSession(
-            *row, size_bytes=sizes.get(row[0], 0), is_busy=seems_held(row[5], lease_until) or wake_at > now
+            *row, size_bytes=sizes.get(row[0], 0), is_busy=seems_held(row[6], lease_until) or wake_at > now
         )
         for *row, lease_until, wake_at in rows
     ]

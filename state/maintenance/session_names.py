@@ -20,10 +20,10 @@ class NamedSession(NamedTuple):
 
 
 def load_session_names(file: Path, tenant: str, only_waiting: bool = False) -> list[NamedSession]:
-    """Return the newest sessions, newest first. Return none if the file cannot be read. The file is never
-    created.
+    """Return the newest sessions, newest first, without sub-agents. Return none if the file cannot be read.
+    The file is never created.
     """
-    where = f"s.tenant = ?{' AND h.status IN (?, ?)' if only_waiting else ''}"
+    where = f"s.tenant = ? AND s.parent_session IS NULL{' AND h.status IN (?, ?)' if only_waiting else ''}"
     values = (tenant, *(_WAITING if only_waiting else ()), _MOST)
     try:
         address = f"file:{quote(str(file))}?mode=ro"

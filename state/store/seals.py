@@ -313,7 +313,7 @@ def find_broken_seals(
 
 
 def _count_lost(sealer: Sealer, key: bytes, session_id: str, seals: Sequence[Seal], chain: Chain) -> int:
-    """Return how many records this machine had sealed if their seal is missing; otherwise 0."""
+    """Return the number of records that this machine sealed, if their seal is missing; otherwise 0."""
     marked = min(sealer.read_mark(session_id), chain.records)
     ours = max((seal.records for seal in seals if seal.maker == name_maker(key)), default=-1)
     return max(marked, 0) if ours < marked else 0

@@ -19,6 +19,7 @@ from .files.shared_files import SharedFiles
 from .integrity import examine, quarantine
 from .journal import CallJournal, TraceLog, load_output
 from .seals import KeySealer, find_end_at_rest, note_verified, read_verified
+from .sessions.family import FamilyFilter, count_roots
 from .sessions.inbox import Inbox
 from .sessions.lease import Heartbeat
 from .sessions.listing import SessionFilter, count_sessions, list_newest, list_summaries, read_lease_s
@@ -154,6 +155,10 @@ class Store:
         """Yield the sessions, newest first; they are read only when they are needed."""
         return list_newest(self.database, self.tenant, selected)
 
+    def roots(self, selected: SessionFilter | None = None) -> Iterator[SessionSummary]:
+        """Yield the sessions that are no sub-agents of another one, newest first."""
+        return self.newest_sessions(FamilyFilter(also=selected))
+
     def find_text(self, text: str) -> Statement:
         """Return a condition for `LabelFilter`: sessions with all words of a text in their messages.
 
@@ -163,6 +168,10 @@ class Store:
 
     def count_sessions(self) -> int:
         return count_sessions(self.database, self.tenant)
+
+    def count_roots(self) -> int:
+        """Return how many sessions are no sub-agents of another one."""
+        return count_roots(self.database, self.tenant)
 
     def find(self, text: str) -> str:
         return self.index.find(text)
@@ -174,9 +183,12 @@ class Store:
         self.index.summary(session_id)
         return self.index.rename(session_id, title)
 
-    def delete(self, session_id: str) -> None:
-        self.index.delete(session_id)
-        self._writers.pop(session_id, None)
+    def delete(self, session_id: str) -> list[str]:
+        """Delete a session and its sub-agents; return the ids of all that are deleted, the session last."""
+        deleted = self.index.delete(session_id)
+        for one in deleted:
+            self._writers.pop(one, None)
+        return deleted
 
     def show(self, session_id: str, seq: int | None = None) -> SessionView:
         """Read a session's state without a lease. Every history is loaded."""

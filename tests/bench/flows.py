@@ -37,11 +37,14 @@ async def measure(folder: Path, rounds: int) -> None:
             times: list[float] = []
             for _ in range(TURNS):
                 began = time.process_time()
-                await session.run(MESSAGES[name])
+                result = await session.run(MESSAGES[name])
+                assert name != "a flow" or result.usage.llm_calls == 0
                 times.append((time.process_time() - began) * 1000)
             turns.note(median(times))
     for name in MESSAGES:
         print(f"a turn of {name}: {turns.median(name):.2f} ms of the processor")
+    added_ms = turns.median("a flow") - turns.median("a command")
+    tell("what a flow adds to an empty turn, CPU", added_ms, 2, " ms")
     tell("a turn by a flow, CPU against a turn by a model", turns.ratio("a flow", "a model"), 0.9)
     tell("a turn by a flow, CPU against an empty turn", turns.ratio("a flow", "a command"), 1.8)
     router = FlowRouter(make_flows())

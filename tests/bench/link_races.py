@@ -46,7 +46,7 @@ async def measure(_: Path, times: int) -> None:
         tries = max(1, times // share)
         with tempfile.TemporaryDirectory() as folder, race(Path(folder)) as running:
             began = time.perf_counter()
-            found = await running.repeated(tool, tries, **arguments)
+            found = await running.repeat(tool, tries, **arguments)
             took = (time.perf_counter() - began) / tries * 1000
         print(
             f"{title}: {found.escaped} of {tries} escaped;"

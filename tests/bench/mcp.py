@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.figures import Rounds, tell
 from mcp import Client, StdioServerParameters
-from support.tool_servers.configured import HOSTILE, hostile, opened
+from support.tool_servers.configured import HOSTILE, hostile, open_servers
 
 from sandbur.actions.ports import ToolContext
 
@@ -35,7 +35,7 @@ async def measure(folder: Path, calls: int) -> None:
     context = ToolContext("c1", folder, lambda text: None)
     async with (
         Client(parameters, mode="legacy", read_timeout_seconds=60, cache=None) as client,
-        opened(hostile("good", folder), folder=folder) as (tools, _),
+        open_servers(hostile("good", folder), folder=folder) as (tools, _),
     ):
         await client.list_tools()
         (tool,) = tools.values()

@@ -18,10 +18,13 @@ from typing import NamedTuple
 from bench.figures import Rounds, tell
 from support.places import ROOT
 
+from sandbur.agent.history.reports.read_report import read_account
+from sandbur.agent.history.sub_agents import list_children, read_sub_agents
 from sandbur.state.databases.chain import insert_row
 from sandbur.state.databases.database import update
-from sandbur.state.session import SessionSettings
-from sandbur.state.store.sessions.listing import LabelFilter
+from sandbur.state.session import SessionSettings, SpawnedBy
+from sandbur.state.store.sessions.family import FamilyFilter, count_descendants
+from sandbur.state.store.sessions.listing import FolderFilter, LabelFilter
 from sandbur.state.store.store import Store
 
 ROUNDS = 7
@@ -117,6 +120,44 @@ def measure_search(folder: Path, sessions: int) -> None:
             list(islice(store.newest_sessions(LabelFilter(matching=store.find_text(text))), 50))
             times_ms.append((time.process_time() - began) * 1000)
         tell(f"a search for {what}", median(times_ms), SEARCH_LIMIT_MS, " ms")
+    store.close()
+
+
+def measure_children(folder: Path, children: int) -> None:
+    """List a store whose newest sessions are sub-agents of one session; each figure is CPU time."""
+    store = Store.open(f"sqlite:///{folder}/family.db", durability="normal")
+    settings = SessionSettings(model="demo/demo", cwd="/srv", system_prompt=PROMPT)
+    for number in range(FEW):
+        store.index.create(f"root{number:02}", settings, "a title")
+    by = SpawnedBy(session_id="root00", sequence=0, call_id="c", agents=("reader",))
+    for number in range(children):
+        store.index.create(f"child{number:06}", settings.model_copy(update={"spawned_by": by}), "a part")
+    looks: dict[str, Callable[[], object]] = {
+        "the list of all roots": lambda: list(store.roots()),
+        "the newest session of a folder": lambda: next(store.roots(FolderFilter("/srv"))),
+        "how many roots": store.count_roots,
+        "how many sub-agents each root has": lambda: count_descendants(
+            store.database, [f"root{number:02}" for number in range(FEW)]
+        ),
+        "50 sub-agents, oldest first": lambda: store.index.children_of("root00"),
+        "50 sub-agents, newest first": lambda: list(
+            islice(store.newest_sessions(FamilyFilter("root00")), 50)
+        ),
+        "every session": lambda: store.sessions(),
+        "the state of the first 100 sub-agents": lambda: read_sub_agents(
+            store, list_children(store, "root00")[:100]
+        ),
+        "the report of their parent": lambda: read_account(store, "root00"),
+    }
+    for what, look in looks.items():
+        times_ms: list[float] = []
+        for _ in range(ROUNDS):
+            began = time.process_time()
+            look()
+            times_ms.append((time.process_time() - began) * 1000)
+        reads_many = what.startswith(("every", "the state", "the report"))
+        limit_ms = LIMIT_MS * children / 40 if reads_many else LIMIT_MS
+        tell(f"{what}, {children} sub-agents", median(times_ms), limit_ms, " ms")
     store.close()
 
 

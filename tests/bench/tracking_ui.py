@@ -15,8 +15,8 @@ import httpx2
 from bench.figures import Rounds, tell
 from bench.sessions import Run, open_scripted, time_turns
 from support.places import PYTHONPATH
-from support.screens.browser import opened_browser
-from support.screens.tracked import Served, served
+from support.screens.browser import open_browser
+from support.screens.tracked import Served, serve_ui
 
 from sandbur.state.store.store import Store
 
@@ -39,7 +39,7 @@ async def turns(store: Store, session_id: str, count: int) -> Run:
 
 def opening(server: Served, project: str) -> None:
     """Print how long a browser takes to show the run page of the long session, and of one of two steps."""
-    with opened_browser() as browser:
+    with open_browser() as browser:
         # Its scripts are loaded before anything is measured.
         browser.open(f"{server.url}project/{project}")
         browser.until_shown("Last Run")
@@ -106,7 +106,7 @@ def measure(folder: Path, number: int) -> None:
     store = Store.open(url)
     asyncio.run(turns(store, "short", 0))
     asyncio.run(turns(store, "long", TURNS))
-    with served(url, "--no-token", home=folder) as server:
+    with serve_ui(url, "--no-token", home=folder) as server:
         project = httpx2.get(f"{server.url}api/v0/projects").json()[0]["id"]
         opening(server, project)
         watching(server, store, project, number)

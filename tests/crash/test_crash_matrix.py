@@ -30,7 +30,7 @@ def recorded() -> list[Outcome]:
 @pytest.fixture(scope="module")
 def started(recorded: list[Outcome]) -> Iterator[dict[str, list[tuple[Trial, "Future[Outcome]"]]]]:
     """The trials of each point, all of them running at once."""
-    singles = plans.named(recorded)
+    singles = plans.list_trials(recorded)
     chosen = plans.sample(singles, 2, SEED)
     trials = [
         *chosen,
@@ -52,7 +52,7 @@ def started(recorded: list[Outcome]) -> Iterator[dict[str, list[tuple[Trial, "Fu
 def test_a_run_on_a_database_server_is_finished_later(
     recorded: list[Outcome], kind: str, tmp_path: Path
 ) -> None:
-    trials = [trial for trial in plans.named(recorded) if not SCENARIOS[trial.scenario].needs_sqlite]
+    trials = [trial for trial in plans.list_trials(recorded) if not SCENARIOS[trial.scenario].needs_sqlite]
     chosen = random.Random(f"{SEED} {kind}").sample(trials, 6)
     with fresh_url(kind, tmp_path) as url:
         started = in_parallel([replace(trial, store=url) for trial in chosen], WORKERS)

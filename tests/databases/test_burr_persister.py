@@ -9,7 +9,7 @@ import pytest
 from burr.core import State
 from burr.core.serde import KEY, deserializer, serialize
 from pydantic import BaseModel
-from support.stores.burr_persisters import EVERY_KIND, Subject, settled, subject
+from support.stores.burr_persisters import EVERY_KIND, Subject, await_result, subject
 
 from sandbur.state.errors import StoreError
 
@@ -29,11 +29,11 @@ async def persister(runs: Subject) -> Any:
 
 async def save(persister: Any, app_id: str, seq: int, values: Any, **options: Any) -> None:
     given = {"partition_key": None, "position": "act", "status": "completed", **options}
-    await settled(persister.save(app_id=app_id, sequence_id=seq, state=State(values), **given))
+    await await_result(persister.save(app_id=app_id, sequence_id=seq, state=State(values), **given))
 
 
 async def load(persister: Any, *where: Any) -> Any:
-    return await settled(persister.load(*where))
+    return await await_result(persister.load(*where))
 
 
 async def test_what_was_saved_is_loaded(persister: Any) -> None:
@@ -72,7 +72,7 @@ async def test_what_is_not_there_is_none(persister: Any) -> None:
     assert await load(persister, None, "app", 1) is None
     assert await load(persister, "p", "app") is None
     assert await load(persister, "p", None) is None
-    assert await settled(persister.list_app_ids("p")) == []
+    assert await await_result(persister.list_app_ids("p")) == []
 
 
 async def test_without_app_id_the_newest_of_the_partition_is_loaded(persister: Any) -> None:
@@ -86,7 +86,7 @@ async def test_partitions_are_apart_and_none_is_one_of_them(persister: Any) -> N
         await save(persister, "app", 0, {"of": partition}, partition_key=partition)
     for partition in (None, "p", "q"):
         assert (await load(persister, partition, "app"))["state"]["of"] == partition
-        assert await settled(persister.list_app_ids(partition)) == ["app"]
+        assert await await_result(persister.list_app_ids(partition)) == ["app"]
     assert (await load(persister, "", "app"))["state"]["of"] is None
 
 
@@ -94,16 +94,16 @@ async def test_each_application_is_listed_once(persister: Any) -> None:
     for seq in range(3):
         for app in ("one", "two"):
             await save(persister, app, seq, {"n": seq})
-    assert sorted(await settled(persister.list_app_ids(None))) == ["one", "two"]
+    assert sorted(await await_result(persister.list_app_ids(None))) == ["one", "two"]
 
 
 async def test_a_store_is_initialized_once_for_everybody(runs: Subject) -> None:
     first = await runs.open(is_initialized=False)
-    assert not await settled(first.is_initialized())
-    await settled(first.initialize())
-    await settled(first.initialize())
-    assert await settled(first.is_initialized())
-    assert await settled((await runs.open(is_initialized=False)).is_initialized())
+    assert not await await_result(first.is_initialized())
+    await await_result(first.initialize())
+    await await_result(first.initialize())
+    assert await await_result(first.is_initialized())
+    assert await await_result((await runs.open(is_initialized=False)).is_initialized())
 
 
 async def test_the_fields_of_burr_itself_are_kept(persister: Any) -> None:

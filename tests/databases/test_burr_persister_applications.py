@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.stores import burr_applications as apps
 from support.stores.burr_applications import step
-from support.stores.burr_persisters import EVERY_KIND, Subject, settled, subject
+from support.stores.burr_persisters import EVERY_KIND, Subject, await_result, subject
 
 
 @pytest.fixture(params=EVERY_KIND)
@@ -26,7 +26,7 @@ def quiet() -> Iterator[None]:
 
 
 async def loaded(persister: Any, app_id: str = "app", seq: int | None = None) -> Any:
-    return await settled(persister.load("p", app_id, seq))
+    return await await_result(persister.load("p", app_id, seq))
 
 
 async def test_a_counter_resumes_at_the_next_action(runs: Subject) -> None:
@@ -73,7 +73,7 @@ async def test_a_fork_goes_its_own_way(runs: Subject) -> None:
     assert [await step(fork, runs) for _ in range(3)] == ["report", "count", "report"]
     assert fork.state["reports"] == ["n is 1", "n is 2", "n is 3"]
     assert (await loaded(persister))["state"]["n"] == 3
-    assert sorted(await settled(persister.list_app_ids("p"))) == ["app", "fork"]
+    assert sorted(await await_result(persister.list_app_ids("p"))) == ["app", "fork"]
     assert (await apps.counter(runs, persister, app_id="fork")).state["n"] == 3
     edited = await apps.counter(
         runs, persister, app_id="edit", fork_from_app_id="app", fork_from_partition_key="p",
@@ -147,7 +147,7 @@ async def test_parallel_children_are_saved_each_as_an_application(runs: Subject)
     app = await apps.squares(runs, persister)
     assert await step(app, runs) == "squares"
     assert app.state["squares"] == [0, 1, 4, 9, 16, 25]
-    ids = await settled(persister.list_app_ids("p"))
+    ids = await await_result(persister.list_app_ids("p"))
     assert len(ids) == 7
     children = [await loaded(persister, app_id) for app_id in ids if app_id != "app"]
     assert sorted(child["state"]["square"] for child in children) == [0, 1, 4, 9, 16, 25]

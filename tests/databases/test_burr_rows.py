@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.stores.burr_persisters import OURS, Subject, run_sql, save, settled, subject, value
+from support.stores.burr_persisters import OURS, Subject, await_result, run_sql, save, subject, value
 
 from sandbur.state.burr.rows import AppKey
 from sandbur.state.errors import StoreError
@@ -68,7 +68,7 @@ async def test_a_newer_version_is_refused(runs: Subject) -> None:
     await runs.open()
     run_sql(runs.place, "UPDATE meta SET value = '99' WHERE name = 'burr_states'")
     with pytest.raises(StoreError, match="newer Sandbur"):
-        await settled((await runs.open(is_initialized=False)).is_initialized())
+        await await_result((await runs.open(is_initialized=False)).is_initialized())
 
 
 APP = "329dd2c4456addd4af60cd835d24066e"
@@ -112,17 +112,17 @@ async def test_states_of_version_1_are_read_and_carried_on(runs: Subject) -> Non
     for table, row in VERSION_1:
         run_sql(runs.place, f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", *row)
     history = [{"role": "user", "content": f"m{n}"} for n in range(3)]
-    found = await settled(persister.load("tenant", "chat"))
+    found = await await_result(persister.load("tenant", "chat"))
     newest = {"__SEQUENCE_ID": 2, "chat_history": history, "text": "aaa", "flag": False}
     assert found["state"].get_all() == newest
     assert (found["position"], found["created_at"]) == ("say", "2026-11-21T13:18:33.101776+00:00")
-    older = await settled(persister.load("tenant", "chat", 1))
+    older = await await_result(persister.load("tenant", "chat", 1))
     first_two = {"__SEQUENCE_ID": 1, "chat_history": history[:2], "text": "aa", "flag": True, "gone": 1}
     assert older["state"].get_all() == first_two
-    assert await settled(persister.list_app_ids("tenant")) == ["chat"]
+    assert await await_result(persister.list_app_ids("tenant")) == ["chat"]
     state = found["state"].update(__SEQUENCE_ID=3)
-    await settled(persister.save("tenant", "chat", 3, "say", state, "completed"))
-    assert (await settled(persister.load("tenant", "chat")))["state"].get_all() == {
+    await await_result(persister.save("tenant", "chat", 3, "say", state, "completed"))
+    assert (await await_result(persister.load("tenant", "chat")))["state"].get_all() == {
         **newest,
         "__SEQUENCE_ID": 3,
     }

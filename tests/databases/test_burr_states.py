@@ -7,7 +7,7 @@ import pytest
 from burr.core import State
 from burr.core.persistence import SQLitePersister
 from burr.core.serde import KEY, deserializer, serialize
-from support.stores.burr_persisters import Subject, save, select, settled, value
+from support.stores.burr_persisters import Subject, await_result, save, select, value
 
 from sandbur.state.burr.persister import SandburPersister
 from sandbur.state.errors import StoreError
@@ -52,9 +52,9 @@ async def test_the_last_written_comes_first(runs: Subject) -> None:
         for app in ("b", "c", "a"):
             await save(persister, seq, {}, app)
     await save(persister, 2, {"n": "b"}, "b")
-    assert await settled(persister.list_app_ids(None)) == ["b", "a", "c"]
+    assert await await_result(persister.list_app_ids(None)) == ["b", "a", "c"]
     await save(persister, 1, {"n": "a"}, "d")
-    assert (await settled(persister.load(None, None)))["app_id"] == "d"
+    assert (await await_result(persister.load(None, None)))["app_id"] == "d"
 
 
 async def test_similar_and_long_ids_are_apart(runs: Subject) -> None:
@@ -64,14 +64,14 @@ async def test_similar_and_long_ids_are_apart(runs: Subject) -> None:
         await save(persister, 0, {"of": app}, app)
     for app in ids:
         assert await value(persister, app) == {"of": app}
-    assert await settled(persister.list_app_ids()) == ids[::-1]
+    assert await await_result(persister.list_app_ids()) == ids[::-1]
 
 
 async def test_use_without_initialize_is_an_error_as_with_burr(runs: Subject) -> None:
     persister = await runs.open(is_initialized=False)
     for use in (persister.list_app_ids, lambda p: persister.load(p, "app"), lambda p: save(persister, 0, {})):
         with pytest.raises(RuntimeError, match="Uninitialized persister") as error:
-            await settled(use(None))
+            await await_result(use(None))
         assert isinstance(error.value, StoreError)
 
 

@@ -161,7 +161,7 @@ async def test_two_hundred_sessions_commit_at_once(place: Place) -> None:
 async def test_a_commit_that_waits_does_not_hold_the_event_loop_up(place: Place) -> None:
     database = open_database(place.url)
     database.commit([head()])
-    with place.locked("heads"):
+    with place.lock("heads"):
         waiting = asyncio.create_task(database.acommit([put("late")], step(0)))
         await asyncio.to_thread(place.until_one_waits)
         assert not waiting.done()
@@ -180,7 +180,7 @@ async def test_a_cancelled_commit_that_lands_is_no_surprise(place: Place) -> Non
         landed.append(True)
         await asyncio.sleep(60)
 
-    with place.locked("heads"):
+    with place.lock("heads"):
         task = asyncio.create_task(commit())
         await asyncio.to_thread(place.until_one_waits)
         task.cancel()

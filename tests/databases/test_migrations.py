@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from support.models.scripted import Recorder, ScriptedModel, collect, open_session
-from support.stores.old_stores import DONE, FORK, KILLED, STORES, WAITING, opened, write_old_store
+from support.stores.old_stores import DONE, FORK, KILLED, STORES, WAITING, open_store, write_old_store
 
 from sandbur.state.calls import CallDecision
 from sandbur.state.databases.chain import insert_row
@@ -61,7 +61,7 @@ def test_there_is_a_fixture_of_every_older_version() -> None:
 
 
 def test_an_old_store_is_brought_up_to_date_and_holds(old: Path) -> None:
-    store = opened(old)
+    store = open_store(old)
     assert schema_of(old) == str(SCHEMA_VERSION)
     assert {session.id for session in store.sessions()} >= {DONE, WAITING, KILLED, FORK}
     assert not any(store.verify(session.id) for session in store.sessions())
@@ -73,7 +73,7 @@ def test_an_old_store_is_brought_up_to_date_and_holds(old: Path) -> None:
 
 
 async def test_old_sessions_go_on(old: Path) -> None:
-    store = opened(old)
+    store = open_store(old)
     for session_id in (DONE, FORK):
         session = await open_session(store, ScriptedModel("more"), Recorder(), session_id=session_id)
         _, end = await collect(session.send("And now?"))
@@ -89,7 +89,7 @@ async def test_old_sessions_go_on(old: Path) -> None:
 
 
 async def test_a_call_that_was_running_under_an_old_version_is_not_run_again(old: Path) -> None:
-    store = opened(old)
+    store = open_store(old)
     tool, model = Recorder(), ScriptedModel("told")
     killed = await open_session(store, model, tool, session_id=KILLED)
     _, end = await collect(killed.carry_on())
@@ -101,7 +101,7 @@ async def test_a_call_that_was_running_under_an_old_version_is_not_run_again(old
 def test_a_crash_in_the_middle_of_a_migration_changes_nothing(old: Path) -> None:
     assert open_in_a_process(old, SANDBUR_CRASH_AT="migration_mid") == -signal.SIGKILL
     assert int(schema_of(old)) < SCHEMA_VERSION
-    assert len(opened(old).sessions()) >= 4
+    assert len(open_store(old).sessions()) >= 4
 
 
 def test_killed_anywhere_in_a_migration_a_store_is_old_or_new_and_whole(old: Path, tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_killed_anywhere_in_a_migration_a_store_is_old_or_new_and_whole(old: Pat
             if name != "migration_committed":
                 assert int(schema_of(path)) < SCHEMA_VERSION
                 assert contents_of(path) == untouched
-            opened(path).close()
+            open_store(path).close()
             assert schema_of(path) == str(SCHEMA_VERSION)
             assert contents_of(path).items() >= untouched.items()
 
@@ -146,7 +146,7 @@ def test_sessions_of_an_old_store_are_found_by_their_labels(tmp_path: Path, vers
         )
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.execute(f"UPDATE sessions SET settings = {labelled} WHERE id = ?", (DONE,))
-    store = opened(path)
+    store = open_store(path)
     for wanted in (LabelFilter(app="shop", user="ada"), LabelFilter(tags=("vip",)), LabelFilter(user="ada")):
         assert [one.id for one in store.newest_sessions(wanted) if one.id != FORK] == [DONE]
     assert store.database.query(
@@ -163,7 +163,7 @@ def test_a_store_with_damaged_settings_is_brought_up_to_date(tmp_path: Path) -> 
     path = write_old_store(STORES[-1], tmp_path)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute('UPDATE sessions SET settings = \'{"app": "sh\' WHERE id = ?', (DONE,))
-    store = opened(path)
+    store = open_store(path)
     assert [one.id for one in store.newest_sessions(LabelFilter(user="bob"))] == [WAITING]
     assert DONE in {one.id for one in store.sessions()}
     store.close()
@@ -180,7 +180,7 @@ def test_a_damaged_page_of_sessions_keeps_no_store_from_its_migration(tmp_path: 
     content = bytearray(path.read_bytes())
     content[(page - 1) * 1024] = 0xEE  # no kind of page
     path.write_bytes(content)
-    store = opened(path)
+    store = open_store(path)
     assert schema_of(path) == str(SCHEMA_VERSION)
     indexes = {row[0] for row in store.database.query("SELECT name FROM sqlite_master WHERE type = 'index'")}
     assert {index.name for index in INDEXES if index.table != "sessions"} <= indexes
@@ -204,7 +204,7 @@ def test_a_large_store_is_converted_in_little_memory(tmp_path: Path) -> None:
         for path in paths
     ]
     assert peaks[1] - peaks[0] < 40_000
-    store = opened(paths[1])
+    store = open_store(paths[1])
     assert store.database.query("SELECT COUNT(*), SUM(LENGTH(body)) FROM outputs") == [(3000, 60_000_000)]
     store.close()
     size = paths[1].stat().st_size
@@ -247,7 +247,7 @@ def test_an_old_store_with_a_damaged_index_loses_no_record(tmp_path: Path) -> No
         first = (pages[index] - 1) * size
         content[content.rindex(DONE.encode(), first, first + size)] ^= 1
     path.write_bytes(content)
-    store = opened(path)
+    store = open_store(path)
     store.database.reindex()
     assert store.verify(DONE) == []
     store.close()
@@ -263,7 +263,7 @@ async def test_a_process_of_before_that_still_runs_goes_on_writing(tmp_path: Pat
         "INSERT INTO outputs (session_id, call_id, chunk, body, record, digest) VALUES (?, ?, ?, ?, ?, ?)"
     )
     before.execute(insert, (DONE, "one", 0, b"1", 42, ""))
-    store = opened(path)
+    store = open_store(path)
     before.execute(insert, (DONE, "two", 0, b"2", 43, ""))
     assert store.database.query("SELECT call_id FROM outputs WHERE session_id = ?", (DONE,)) == [
         ("one",),
@@ -276,7 +276,7 @@ async def test_a_process_of_before_that_still_runs_goes_on_writing(tmp_path: Pat
 
 
 def test_a_deleted_session_leaves_nothing_and_its_number_is_not_used_again(old: Path) -> None:
-    store = opened(old)
+    store = open_store(old)
     keys = "SELECT key, id FROM session_keys ORDER BY key"
     known = store.database.query(keys)
     store.delete(FORK)

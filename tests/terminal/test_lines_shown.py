@@ -169,7 +169,7 @@ def test_lines_stay_whole_in_a_wide_window(terminal: Terminal) -> None:
     terminal.type("run cat words.txt")
     terminal.see("model call")
     # What the terminal wraps is joined again by it.
-    assert "  │ " + ("word " * 30).rstrip() in terminal.joined()
+    assert "  │ " + ("word " * 30).rstrip() in terminal.join_rows()
 
 
 @pytest.mark.parametrize("width", [40, 100])
@@ -205,4 +205,4 @@ def test_doctor_steps_and_status_tear_no_word(terminal: Terminal, width: int) ->
         shown = screen.rpartition(f"❯ {command.strip()}")[2].rpartition("❯")[0]
         assert all(part in " ".join(shown.split()) for part in whole)
         # What the terminal itself has to wrap, it shows joined here.
-        assert shown.rstrip() in "\n".join(line.rstrip() for line in terminal.joined().splitlines())
+        assert shown.rstrip() in "\n".join(line.rstrip() for line in terminal.join_rows().splitlines())

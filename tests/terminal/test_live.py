@@ -14,7 +14,7 @@ from support.screens.terminal_pair import Terminal as Pair
 
 from sandbur.ui.terminal.live import LiveRegion
 from sandbur.ui.terminal.terminal import Glyphs
-from sandbur.ui.terminal.text.markdown import BlockSplitter, render_block
+from sandbur.ui.terminal.text.markdown_blocks import BlockSplitter, render_block
 from sandbur.ui.terminal.view.answer import AnswerView
 from sandbur.ui.terminal.view.work import activity_row
 

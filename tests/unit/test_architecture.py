@@ -246,7 +246,7 @@ def test_a_function_is_at_most_50_lines(name: str) -> None:
 
 TOOLS_ARE_NAMED = {
     "actions/tools/registry.py": "makes those of the network by name, and loads none of them before",
-    "agent/models/demo/model.py": "plays a model, which calls tools by their names",
+    "agent/models/demo/demo_model.py": "plays a model, which calls tools by their names",
     "agent/policy/rules/rules.py": "the example in a help text",
     "ui/commands/setup/help.py": "examples of rules",
 }

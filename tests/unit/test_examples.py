@@ -107,6 +107,8 @@ PRINTED = {
         r"There is no order 12\. \(the flow order, .*; 0 model calls\)",
         r"Granted\. \(the flow leave, .*; 0 model calls\)",
         r"You are welcome\. \(the flow thanks, .*; 0 model calls\)",
+        r"Three anvils are 90 euros\. Shall we\? \(the flow offer, .*, and the agent seller; 1 model calls\)",
+        r"Invoice 88 has two anvils .*\(the skill invoices, .*, and the agent skill:invoices; 1 .*\)",
         r"I am sorry\. Which order is it\? \(the skill complaints, by the regex .*; 1 model calls\)",
     ],
     "review_and_vote": [

@@ -87,7 +87,7 @@ def test_nearly_all_that_a_common_command_imports_is_there(tmp_path: Path, words
     (tmp_path / "program.py").write_text(LATER)
     env = {**command.env, "SANDBUR_MODEL": "demo"}
     running = warm_start().start(words, tmp_path, env, "", program=tmp_path / "program.py")
-    _, _, err = running.ended(TIMEOUT_S)
+    _, _, err = running.wait_for_end(TIMEOUT_S)
     (found,) = (line for line in err.decode().splitlines() if line.startswith("LATER"))
     assert len(found.split()) <= 1 + MOST_LATER, found
 

@@ -20,7 +20,7 @@ EXTENSION = Extension(
             name="continue",
             usage="",
             summary="go on where the session was interrupted",
-            editor=".ui.acp.commands:go_on",
+            editor=".ui.acp.editor_commands:go_on",
             group="Session",
             after="plan",
         ),

@@ -33,11 +33,11 @@ from ...state.conversation.messages import UserContent
 from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError, UsageError
 from ...state.store.call_moves import list_made_calls
 from ..terminal.text.sanitize import one_line, plain
-from .choices import MODE, MODEL, config_options, mode_state
-from .commands import CONTINUE, CommandAnswered, events_of, find_file_model, list_available
-from .handed import PromptBlock, message_of
-from .questions import question_about
+from .editor_commands import CONTINUE, CommandAnswered, events_of, find_file_model, list_available
+from .editor_inputs import PromptBlock, message_of
+from .permission_questions import question_about
 from .refusals import find_run_error
+from .session_options import MODE, MODEL, config_options, mode_state
 from .updates import Nested, Update, Updates, history_updates, message_updates
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _MOST_QUESTIONS = 3
 _LOOK_S = 1.0
-"""How often it is looked whether another process decided while a question is open here."""
+"""The pause between two checks whether another process has decided, while a question is open here."""
 SessionConfigOption = SessionConfigOptionSelect | SessionConfigOptionBoolean
 Begin = Callable[[], Awaitable[AsyncIterator[Event]]]
 """Begins a run."""
@@ -67,7 +67,7 @@ class Conversation:
         self._is_prompted = False
         """Whether the turn answers a message: another one has to wait for its end."""
         self._is_running = False
-        """Whether the graph moves; a question that is open holds it."""
+        """Whether the graph runs. It does not while a question is open."""
         self._is_cancelled = False
         self._asking: asyncio.Future[RequestPermissionResponse] | None = None
         self._asked_about: Counter[str] = Counter()
@@ -75,7 +75,7 @@ class Conversation:
         self._is_taken = False
         """Whether the store has the input of the turn."""
         self._wanted: ExecutionMode | None = None
-        """The mode from the end of the run on."""
+        """The mode to change to when the run ends."""
         self._announced_mode = session.state.execution_mode
         self._announced_title = ""
         self._chosen_model = ""
@@ -119,7 +119,7 @@ class Conversation:
             self._begin(self._say(words), is_prompted=False)
         elif waiting := self.session.inbox.waiting:
             words = "\n".join(f"- {one_line(one.text)}" for one in waiting)
-            self._begin(self._say(f"These messages wait, and go along with your next one:\n{words}"), False)
+            self._begin(self._say(f"These messages wait and are sent with your next one:\n{words}"), False)
 
     async def prompt(self, blocks: Iterable[PromptBlock]) -> PromptResponse:
         """Answer a message; raises `RequestError` and `SandburError`."""
@@ -137,7 +137,7 @@ class Conversation:
     async def _steer(self, message: UserContent, turn: asyncio.Task[StopReason]) -> PromptResponse:
         """Send a message to the working model; answered with the turn that includes it."""
         if not isinstance(message, str) or is_command(message):
-            raise UsageError("This session is answering a message.", "Wait for the end of it, or cancel it.")
+            raise UsageError("This session is answering a message.", "Wait until it ends, or cancel it.")
         await self.session.inbox.steer(message)
         return PromptResponse(stop_reason=await asyncio.shield(turn))
 
@@ -175,7 +175,7 @@ class Conversation:
         elif option != MODEL:
             raise UsageError(f"There is no option {option[:40]!r} here.")
         elif self._turn is not None:
-            raise UsageError("This session is answering a message.", "Choose when it has, or cancel it.")
+            raise UsageError("This session is answering a message.", "Choose after it ends, or cancel it.")
         else:
             await self._reopen(value)
             self._chosen_model = self.session.settings.model
@@ -187,7 +187,7 @@ class Conversation:
         await self._tell_options()
 
     async def _reopen(self, name: str) -> None:
-        """Go on with another model from the next message on; it is recorded, and survives a resume."""
+        """Use another model from the next message on; the session records it, so it is kept at a resume."""
         session, runtime = self.session, self.runtime
         model = model_of(name, runtime.settings.aliases)
         if model == session.settings.model:
@@ -200,7 +200,7 @@ class Conversation:
                 pass
 
     async def aclose(self) -> None:
-        """End what runs here, without a trace of it but in the store."""
+        """Stop the running turn and close the runtime; the session stays in the store."""
         turn = self._turn
         if turn is not None:
             turn.cancel()
@@ -242,7 +242,7 @@ class Conversation:
         return reason
 
     async def _refresh_tools(self) -> None:
-        """Open the session again if its tool servers have other tools now: the next run has them."""
+        """Open the session again if its tool servers have other tools now, so that the next run has these."""
         before = self.session
         if before.next_action != "prompt":
             return
@@ -254,7 +254,7 @@ class Conversation:
             self._notices += self.session.notices
 
     async def _answer_by(self, model: str, message: UserContent) -> StopReason:
-        """Answer a message or a command; by another model if its file asks for one."""
+        """Answer a message or a command, with another model if the file of the command names one."""
         before = self.session.settings.model
         if model:
             await self._reopen(model)
@@ -352,7 +352,7 @@ class Conversation:
         return ""
 
     def _change_mode(self) -> bool:
-        """Change to the mode that was wished for while something ran; return whether there was one."""
+        """Change to the mode that was chosen during the run; return whether one was chosen."""
         mode, self._wanted = self._wanted, None
         if mode is not None:
             self.session.change_mode(mode)
@@ -362,7 +362,7 @@ class Conversation:
         return self.session.state.calls_to_decide
 
     async def _decisions(self) -> list[CallDecision] | None:
-        """Ask about the waiting calls, unknown outcomes first; None: a question was left open."""
+        """Ask about the waiting calls, unknown outcomes first; return None if a question is left open."""
         waiting = self._waiting()
         unknown = [call for call in waiting if call.kind == "outcome_unknown"]
         decisions: list[CallDecision] = []
@@ -383,7 +383,9 @@ class Conversation:
     async def _ask(
         self, call: PendingCall, options: list[PermissionOption]
     ) -> RequestPermissionResponse | None:
-        """Return the answer; None if there is none. Raises `SessionMoved` once another process continued."""
+        """Ask about a call; return the answer, or None without one. Raises `SessionMoved` if another process
+        continued the session.
+        """
         await self._tell(self._updates.calls.announce_earlier([call]))
         question = self._updates.calls.describe_question(call)
         asking = asyncio.ensure_future(self._client.request_permission(self.session.id, question, options))
@@ -402,12 +404,12 @@ class Conversation:
 
     async def _look(self) -> None:
         """Raise `SessionMoved` if another process continued the session."""
-        with suppress(SessionHeld):  # it is at it; what comes of that is seen next
+        with suppress(SessionHeld):  # that process still runs; a later check sees its result
             if (other := await self.session.elsewhere()) is not None:
                 raise other
 
     async def _catch_up(self) -> Begin | None:
-        """Load the session again after another process continued it; return how it goes on here."""
+        """Load the session again after another process continued it; return how to go on here, or None."""
         before = len(self.session.state.chat_history)
         self.session = await self.runtime.reload(self.session)
         if self._chosen_model and self._chosen_model != self.session.settings.model:

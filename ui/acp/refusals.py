@@ -1,4 +1,4 @@
-"""Converts our errors to errors of the protocol, which say what to do."""
+"""Converts errors of Sandbur to errors of the protocol, which say what to do."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -14,12 +14,12 @@ _CODES = {
     SessionNotFound.code: _NOT_FOUND,
     UsageError.code: _INVALID_PARAMS,
 }
-"""Code of an error of ours -> what JSON-RPC calls it."""
+"""Error code of Sandbur -> error code of JSON-RPC."""
 
 
 @contextmanager
 def protocol_errors() -> Generator[None]:
-    """Raise `RequestError` in place of an error of ours."""
+    """Raise `RequestError` in place of an error of Sandbur."""
     try:
         yield
     except SandburError as error:
@@ -27,7 +27,7 @@ def protocol_errors() -> Generator[None]:
 
 
 def make_refusal(code: str, message: str, hint: str = "") -> RequestError:
-    """Return the error with the whole sentence as its message: not all editors show the data."""
+    """Return the error with the hint in its message, because some editors do not show its data."""
     data = {"code": code, "details": message, "hint": hint}
     return RequestError(_CODES.get(code, _INTERNAL), f"{message} {hint}".strip(), data)
 

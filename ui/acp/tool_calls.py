@@ -38,11 +38,11 @@ _MOST_COMPARED_BYTES = 1 << 20
 _MOST_LIVE_CHARS = 4000
 _MOST_RESULT_CHARS = 20_000
 _PAUSE_S = 0.1
-"""Between two views of live output."""
+"""The shortest time between two updates with live output, in seconds."""
 
 
 def kind_of(tool: Tool | None) -> ToolKind:
-    """Return what an editor calls such a tool."""
+    """Return the kind of a tool in the protocol."""
     if tool is None:
         return "other"
     traits = tool.traits
@@ -116,7 +116,7 @@ class ToolCalls:
         return update_tool_call(call_id, status="in_progress")
 
     def wrote(self, call_id: str, chunk: str) -> ToolCallProgress | None:
-        """Take live output in; return the view of it, unless the last one was just now."""
+        """Add live output; return an update with it, or None if the last update was sent just before."""
         progress = self._known.setdefault(call_id, _CallProgress([]))
         progress.output = (progress.output + chunk)[-_MOST_LIVE_CHARS:]
         now = time.monotonic()
@@ -196,7 +196,9 @@ class ToolCalls:
 
 
 def _title(tool: Tool | None, name: str, arguments: str) -> str:
-    """Return the line of a call; of a command the command alone, which editors show as one."""
+    """Return the title of a call. For a shell command it is the command alone, because editors display it as
+    one.
+    """
     line = title(name, arguments)
     text = line.removeprefix(f"{name} ") if kind_of(tool) == "execute" else line
     return text or "a tool"

@@ -1,4 +1,4 @@
-"""What happens in a session as updates of the protocol: events of a run, and the history of a stored one."""
+"""Converts the events of a run, and the history of a stored session, to updates of the protocol."""
 
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -110,7 +110,9 @@ class Updates:
         yield update_agent_thought_text(event.delta)
 
     def _message(self, event: MessageAdded) -> Iterator[Update]:
-        """Separate streamed text from the next message; other events are no messages for the person."""
+        """Yield a blank line after a streamed message of a plan step; other messages are sent by other
+        handlers.
+        """
         if event.role == "assistant" and self._streamed:
             self._last_words, self._streamed = event.content, False
             if event.step_id is not None:

@@ -1,4 +1,4 @@
-"""The session that the chat talks to, and what its status line says of it."""
+"""The session that the chat talks to, and the facts about it for the status line."""
 
 from ...actions.turn.commands import MODES
 from ...agent.config.data_folder import is_acknowledged
@@ -10,7 +10,7 @@ from ..terminal.status import StatusFacts, tokens_of
 
 
 class CurrentSession:
-    """Holds the session; a command or another process can put another one in its place."""
+    """Holds the session of the chat. Commands and changes by other processes replace it."""
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
@@ -48,7 +48,7 @@ class CurrentSession:
 
 
 def _facts_of(session: Session | None, settings: Settings) -> StatusFacts:
-    """Return the facts of a session; without one, those known before it is open."""
+    """Return the facts of a session; None means that it is not open yet, so only settings are known."""
     if session is None:
         return StatusFacts(settings.mode, sandbox=settings.sandbox)
     state = session.state
@@ -58,6 +58,7 @@ def _facts_of(session: Session | None, settings: Settings) -> StatusFacts:
         mode=state.execution_mode,
         model=session.ports.model.name,
         session=session.id,
+        sub_agent="" if session.settings.spawned_by is None else session.settings.spawned_by.agents[-1],
         context_used=_estimate_tokens(session) / window if window else None,
         tokens=tokens_of(usage),
         cost_usd=usage.cost_usd,
@@ -69,6 +70,6 @@ def _facts_of(session: Session | None, settings: Settings) -> StatusFacts:
 
 
 def _estimate_tokens(session: Session) -> float:
-    """Return how many tokens the next request is going to take, as the compression reckons."""
+    """Estimate the tokens of the next request, in the same way as the compression does."""
     state = session.state
     return (session.offered.size_bytes + state.chat_history.size_bytes) * state.tokens_per_byte

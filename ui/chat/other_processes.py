@@ -1,4 +1,4 @@
-"""What other processes do with the session of the chat: found, announced, and loaded when it has ended."""
+"""Watches for other processes that run the chat's session, and loads the session after such a run."""
 
 from contextlib import suppress
 from functools import partial
@@ -25,7 +25,7 @@ class OtherProcesses:
         """The process that runs the session, as it was announced last."""
 
     async def find(self) -> StoreError | None:
-        """Return why the session could not go on here now, if another process is the reason."""
+        """Return the error of a run that began now, if another process runs or continued the session."""
         if not (self._current.is_open and self._current.has_run):
             return None
         with suppress(StoreError):
@@ -53,11 +53,11 @@ class OtherProcesses:
     async def follow(self, composer: Composer) -> MessageCame | None:
         """Show the events of other processes above the line, which stays unchanged.
 
-        Return what ends the reading: a message in the inbox while the person does not type.
+        Return `MessageCame` to end the prompt if a message is in the inbox and the line is empty, else None.
         """
         other = await self.find()
         if not composer.is_reading:
-            return None  # what was just sent finds it out itself, and is put back
+            return None  # the sent message fails with this error itself, and returns to the line
         if isinstance(other, SessionMoved):
             with composer.keeping():
                 await self.reload()
@@ -69,7 +69,7 @@ class OtherProcesses:
         return None
 
     async def _has_message(self, composer: Composer) -> bool:
-        """Return whether a message waits that can be answered now."""
+        """Return whether a message is in the inbox, the turn has ended, and the line is empty."""
         current = self._current
         if not (current.has_run and current.session.next_action == "prompt") or composer.draft:
             return False

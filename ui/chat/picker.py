@@ -61,7 +61,7 @@ async def pick_session(store: Store, cwd: Path) -> str:
                 yield [choice_of(session, now, folders is None) for session in page]
 
         is_all = len(first) < _PAGE
-        total = store.count_sessions() if folders is None else 0
+        total = store.count_roots() if folders is None else 0
         listed_choices = [choice_of(session, now, folders is None) for session in first]
         return first, ChoiceList(listed_choices, None if is_all else choices(), total)
 
@@ -86,8 +86,8 @@ async def pick_session(store: Store, cwd: Path) -> str:
 
 
 async def _pages(store: Store, folders: FolderFilter | None) -> AsyncIterator[list[SessionSummary]]:
-    """Yield pages of sessions, the newest session first."""
-    sessions = store.newest_sessions(folders)
+    """Yield pages of sessions without sub-agents, the newest session first."""
+    sessions = store.roots(folders)
     while page := await store.database.offload(lambda: list(islice(sessions, _PAGE))):
         yield page
 

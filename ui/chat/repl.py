@@ -26,9 +26,9 @@ from ..terminal.render import Renderer
 from ..terminal.terminal import make_console, say
 from ..terminal.text.sanitize import one_line, plain
 from .current_session import CurrentSession
+from .decisions.chat_user_input import ChatInput
 from .decisions.desk import DecisionDesk
 from .decisions.questions import CommandTyped, Questions
-from .decisions.user_questions import ChatInput
 from .input.completion import completer_for
 from .input.composer import Composer, Leave, show_above
 from .input.files.mentions import without_files
@@ -46,7 +46,7 @@ from .slash.extras import more_commands
 
 
 def warm_up(runtime: Runtime, model: str) -> None:
-    """Import what asks the model and the markdown renderer in the background; nothing waits for it."""
+    """Import the model client and the Markdown renderer in a thread, so that their first use is fast."""
 
     def work() -> None:
         import_module("rich.markdown")
@@ -68,7 +68,7 @@ class Chat:
         self._waits = False
         """An interrupted run continues at Enter."""
         self.asks = False
-        """True while a command is done that was typed at a question."""
+        """True while a command runs that was typed at a question."""
         self.more: Sequence[SlashCommand] = ()
         """Commands of files, servers and skills."""
         self.runtime = runtime
@@ -104,7 +104,7 @@ class Chat:
         return self._current.session
 
     def _mask(self, text: str) -> str:
-        """Return an input as a session takes it in: the history keeps no secret either."""
+        """Return an input with its secrets masked, for the input history."""
         return masker_for(self.runtime.env, self.runtime.settings.cwd).text(text)
 
     def greet(self) -> None:
@@ -158,7 +158,7 @@ class Chat:
             await asyncio.gather(reading, return_exceptions=True)
 
     async def _enter_above(self, session: Session, reading: asyncio.Future[str]) -> None:
-        """Enter it above the prompt; that waits no longer than there is a prompt."""
+        """Enter the session above the prompt, or give up if the prompt ends with an error."""
         entering = asyncio.ensure_future(show_above(lambda: self.enter(session)))
         await asyncio.wait([entering, reading], return_when=asyncio.FIRST_COMPLETED)
         if reading.done() and reading.exception() is not None:
@@ -185,7 +185,7 @@ class Chat:
     async def _next_message(self) -> str:
         """Return messages that were queued during a run, then typed ones."""
         is_open = self.session.next_action != "prompt"
-        # A turn that is to go on at Enter hears what waits there.
+        # An open turn reads the waiting messages itself when it continues.
         queued = None if is_open else await self.session.inbox.next_queued()
         follow = partial(self._others.follow, self.composer)
         while queued is None:
@@ -196,7 +196,9 @@ class Chat:
         return queued
 
     async def _take_from_queue(self) -> list[str]:
-        """Take back what waits: a run that did not get to its end is followed by nothing unseen."""
+        """Remove the waiting messages after a run that did not finish, so that none is sent unseen; return
+        them.
+        """
         texts: list[str] = []
         for one in self.session.inbox.waiting:
             with suppress(SandburError):
@@ -229,7 +231,7 @@ class Chat:
         await self._turn(events, text)
 
     async def _refresh_tools(self) -> None:
-        """Open the session again if its tool servers have other tools now: the next run has them."""
+        """Open the session again if its tool servers have other tools now, so that the next run has these."""
         before = self.session
         if before.next_action != "prompt" or await self._others.find() is not None:
             return
@@ -335,7 +337,9 @@ class Chat:
         if result is not None and result.leaves:
             raise Leave(0)
         if self.session.id != session.id:
-            return None, False
+            # A command that goes on in another session asks what waits there.
+            waits = self.session.next_action == "human_confirm" and bool(self.session.state.calls_to_decide)
+            return None, result is not None and result.goes_on and waits
         if result is None or result.goes_on or self.session is not session:
             return self.session.carry_on(), False
         return None, True

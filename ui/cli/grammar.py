@@ -151,7 +151,7 @@ class RunCommand(Command):
         "--output-format", " | ".join(FORMATS), "text", "output", type=one_of(FORMATS), metavar="FORMAT"
     )
     quiet: bool = switch("-q --quiet", "no progress on stderr", "output")
-    verbose: bool = switch("-v --verbose", "more of everything, tracebacks too", "output")
+    verbose: bool = switch("-v --verbose", "more details, and tracebacks of errors", "output")
 
     @property
     def answers_in(self) -> str:
@@ -193,13 +193,11 @@ COMMANDS: dict[str, Listed] = {
         "sessions.command.SessionsCommand",
         "list, show, rename, verify, delete, prune, export or import sessions",
     ),
-    "approve": Listed(
-        "runs.command.DecideCommand", "let waiting tool calls of a session run, and carry it on"
-    ),
-    "deny": Listed("runs.command.DecideCommand", "refuse waiting tool calls of a session, and carry it on"),
+    "approve": Listed("runs.command.DecideCommand", "approve waiting tool calls of a session, and resume it"),
+    "deny": Listed("runs.command.DecideCommand", "deny waiting tool calls of a session, and resume it"),
     "settle": Listed(
         "runs.command.SettleCommand",
-        "record the outcome of a call whose outcome is unknown, and carry the session on",
+        "record the outcome of a call if it is unknown, and resume the session",
     ),
     "steer": Listed(
         "runs.command.SteerCommand",
@@ -207,9 +205,9 @@ COMMANDS: dict[str, Listed] = {
     ),
     "resume": Listed(
         "runs.command.ResumeCommand",
-        "carry on every session that is due (for cron or a timer)",
+        "resume every session that is due (for cron or a timer)",
     ),
-    "fork": Listed("past.command.ForkCommand", "start a new session from a point of another"),
+    "fork": Listed("past.command.ForkCommand", "start a new session from a step of another"),
     "policy": Listed(
         "policy.command.PolicyCommand",
         "check the gate's verdict on calls, now and in past sessions, and suggest rules",
@@ -226,7 +224,9 @@ COMMANDS: dict[str, Listed] = {
         "tokens, cost, time, failures and approvals of the stored sessions",
     ),
     "config": Listed("setup.command.ConfigCommand", "list, get or set the settings"),
-    "completion": Listed("setup.completion.CompletionCommand", "print the completion script of a shell"),
+    "completion": Listed(
+        "setup.completion_scripts.CompletionCommand", "print the completion script of a shell"
+    ),
     "manual": Listed("setup.manual.ManualCommand", "print the whole manual, or its man page"),
     "trust": Listed("setup.command.TrustCommand", "list the trusted folders, or stop trusting one"),
 }

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ...state.errors import SandburError, to_exhausted
-from ..terminal.output import end, finish
+from ..terminal.standard_output import end, finish
 from ..terminal.terminal import (
     claim_standard_streams,
     drop_lost_stderr,
@@ -69,7 +69,7 @@ def _report(error: Exception, command: Command | None) -> int:
         say(f"sandbur: {plain(str(known))}")
         if command is None or (command.answers_in == "text" and not command.tells_more):
             return known.exit_code
-    from .failures import report_failure
+    from .failure_reports import report_failure
 
     return report_failure(known or error, command)
 
@@ -85,7 +85,7 @@ def _run(command: Command) -> int:
     gc.enable()
     import asyncio
 
-    from .failures import keep_bug_reports
+    from .failure_reports import keep_bug_reports
 
     keep_bug_reports(command)
     codes: list[int] = []

@@ -117,7 +117,7 @@ def read_output_schema(path: Path) -> OutputSchema:
         raise UsageError(f"--json-schema: {path} cannot be read: {error.strerror}.") from None
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         reason = str(error) if isinstance(error, json.JSONDecodeError) else "it is not text or too deep"
-        raise UsageError(f"--json-schema: {path} is no JSON: {reason}.") from None
+        raise UsageError(f"--json-schema: {path} is not JSON: {reason}.") from None
     except ValueError as error:
         raise UsageError(f"--json-schema: {path} is not a schema for answers: {error}.") from None
 
@@ -128,11 +128,11 @@ def _find_session(runtime: Runtime, command: ChatCommand) -> str:
     if command.resume is not None:
         raise UsageError("Without a chat, -r needs the ID of a session.", "`sandbur sessions` lists them.")
     # An imported session may name any folder, so a person has to name the session.
-    here = runtime.store.newest_sessions(FolderFilter(str(Path.cwd())))
+    here = runtime.store.roots(FolderFilter(str(Path.cwd())))
     found = next((session for session in here if not session.is_foreign), None)
     if found is None:
         raise UsageError(
-            "There is no session of this folder yet.",
+            "This folder has no session yet.",
             "`sandbur sessions` lists all of them; an imported one is resumed by its ID.",
         )
     return found.id

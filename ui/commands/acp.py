@@ -11,7 +11,7 @@ class AcpCommand(Command):
     async def run(self) -> int:
         """Serve an editor. Raises `ConfigError` if the package of the protocol is not installed."""
         try:
-            from ..acp.serving import serve
+            from ..acp.editor_server import serve
         except ModuleNotFoundError as missing:
             raise ConfigError(
                 f"The package {missing.name} is not installed.",

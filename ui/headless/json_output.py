@@ -41,7 +41,7 @@ def encode(value: Object) -> str:
 
 
 def arguments_object(text: str) -> Any:
-    """Return tool arguments as a JSON object, or the text itself if it is no JSON object."""
+    """Return tool arguments as a JSON object, or the text itself if it is not a JSON object."""
     found = parse_json_object(text)
     try:
         json.dumps(found, allow_nan=False)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from ...actions.workspace.paths import format_count, format_size
 from ...agent.history.reports import run_report
+from ...agent.history.sub_agents import SubAgentRecord
 from ...agent.version import VERSION
 from . import words
 from .blocks import (
@@ -43,6 +44,7 @@ _MOST_TROUBLES = 50
 _MOST_BREACHES = 20
 _MOST_LINKS = 20
 _MOST_STEP_ROWS = 60
+_MOST_SUB_AGENTS = 200
 
 
 def title_of(account: run_report.Account) -> str:
@@ -59,6 +61,7 @@ def compose_report(account: run_report.Account) -> Iterator[Block]:
         yield Plan("", [_plan_item(step) for step in account.standing.plan])
     yield from _troubles(facts)
     yield from compose_steps(account.steps)
+    yield from _sub_agents(account.sub_agents)
     yield Heading(2, "What happened")
     yield from _events(account)
     yield from _approvals(facts, account.standing.waiting)
@@ -78,6 +81,8 @@ def _top(account: run_report.Account) -> Iterator[Block]:
     }
     if account.settings.sandbox != "off":
         facts["sandbox"] = account.settings.sandbox
+    if summary.spawned_by:
+        facts["sub-agent of"] = summary.spawned_by.session_id
     if summary.parent_id:
         facts["fork of"] = f"{summary.parent_id} at {summary.parent_seq}"
     yield Heading(1, title_of(account))
@@ -130,6 +135,27 @@ def compose_steps(steps: Sequence[run_report.StepCost]) -> Iterator[Block]:
     yield Heading(2, "Steps")
     head = ("Step", "Action", "Time", "", "Models", "Tools", "Sandbur", "Tokens in", "Tokens out", "Cost")
     yield Table(head, [_step_row(group, most) for group in groups])
+
+
+def _sub_agents(agents: Sequence[SubAgentRecord]) -> Iterator[Block]:
+    """Yield a table of the sub-agents with their state, tokens and cost."""
+    if not agents:
+        return
+    yield Heading(2, "Sub-agents")
+    rows = [_sub_agent_row(one) for one in agents[:_MOST_SUB_AGENTS]]
+    if (more := len(agents) - _MOST_SUB_AGENTS) > 0:
+        rows.append([[], [Span(f"and {more} more", "soft")]])
+    yield Table(("Agent", "For", "State", "Tokens in", "Tokens out", "Cost", "Session"), rows)
+    yield Note(["Their tokens and cost are part of those above. A report of one: sandbur report ID"])
+
+
+def _sub_agent_row(agent: SubAgentRecord) -> list[Line]:
+    status, usage = agent.summary.status, agent.usage
+    state = Pill(words.status_word(status), _STATUS_SIGNS.get(status, "warn"))
+    counts = (usage.input_tokens, usage.output_tokens)
+    cells = ("unknown" if count is None else words.number(count) for count in counts)
+    row: list[Line] = [[agent.name], [agent.description], [state], *([cell] for cell in cells)]
+    return [*row, [words.cost(usage.cost_usd)], [Span(agent.id, "code")]]
 
 
 def _step_row(group: Sequence[run_report.StepCost], most_ms: int) -> list[Line]:

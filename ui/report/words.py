@@ -132,7 +132,7 @@ _DECIDERS = {"policy": "the policy", "rule": "a rule", "runtime": "Sandbur", "ho
 def verdict(call_verdict: RecordedVerdict) -> str:
     """Return the decision and its author, without the reason."""
     who = one_line(call_verdict.who) or _DECIDERS.get(
-        call_verdict.by, one_line(call_verdict.by) or "the policy of then"
+        call_verdict.by, one_line(call_verdict.by) or "the policy at that time"
     )
     if call_verdict.who and call_verdict.by == "rule":
         who = f"a rule, which {who} could not overrule,"

@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self
 
 from ...actions.ports.events import Event, RunFinished
 from ...state.process.cancellation import task_group
-from .output import Grace, is_behind, is_far_behind
+from .standard_output import Grace, is_behind, is_far_behind
 from .terminal import drop_stdout, output_lost, reader_has_gone, stdout_problem
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

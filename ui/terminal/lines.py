@@ -189,7 +189,7 @@ def result_lines(
         yield from ((role, behind(head, text)) for role, text in lines)
         return
     hidden = max(0, len(lines) - most)
-    gap: list[Line] = [("quiet", f"{head}{_hidden(hidden, key)}")] if hidden else []
+    gap: list[Line] = [("quiet", f"{head}{_count_hidden(hidden, key)}")] if hidden else []
     # The end of an output is most important, of a diff the beginning.
     is_cut_above = most == _MAX_LINES
     visible = lines[hidden:] if is_cut_above else lines[: len(lines) - hidden]
@@ -197,7 +197,7 @@ def result_lines(
     yield from (*gap, *rows) if is_cut_above else (*rows, *gap)
 
 
-def _hidden(count: int, key: str) -> str:
+def _count_hidden(count: int, key: str) -> str:
     counted = f"+ {count:,} line{'' if count == 1 else 's'}"
     return f"{counted}, {key}" if key else counted
 
@@ -241,7 +241,7 @@ def tools_line(event: ToolsChanged) -> str:
 
 def flow_line(event: FlowMatched) -> str:
     """Return a line about a flow or a skill that a message started."""
-    what = "Skill" if event.does == "skill" else "Flow"
+    what = "Skill" if event.does in ("skill", "skill_agent") else "Flow"
     return f"{what} {event.flow}: {event.why}."
 
 

@@ -40,12 +40,12 @@ from .text.sanitize import plain
 from .text.theme import LOOK, code_theme, put_on
 from .text.times import format_seconds
 from .view.answer import AnswerView
-from .view.calls import CallsView
+from .view.calls_view import CallsView
 from .view.folds import Folds
 from .view.footer import Footer
 from .view.plan_view import PlanView
 from .view.scrollback import Scrollback
-from .view.sub_agents import SubAgentsView
+from .view.sub_agents_view import SubAgentsView
 from .view.thinking import ThinkingView
 from .view.work import WorkView
 
@@ -108,7 +108,7 @@ class Renderer:
             ApprovalNeeded: self._await_approval,
             Notice: lambda event: self._note(event.message),
             UsageChanged: self._use,
-            SubAgentEvent: SubAgentsView(self._calls).show,
+            SubAgentEvent: SubAgentsView(self._calls, self._plan.progress).show,
             RunFinished: self._finish_run,
         }
 

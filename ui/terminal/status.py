@@ -26,6 +26,8 @@ class StatusFacts:
     mode: str
     model: str = ""
     session: str = ""
+    sub_agent: str = ""
+    """The name of the sub-agent whose session this is; empty in other sessions."""
     context_used: float | None = None
     """The part of the model's window that the last request took."""
     tokens: int | None = None
@@ -96,6 +98,8 @@ def _list_parts(facts: StatusFacts, glyphs: Glyphs, keys: str) -> Iterable[tuple
         yield 4, "quiet", shorten(one_line(facts.model), _MOST_MODEL_CELLS, glyphs.rest)
     if facts.session:
         yield 8, "quiet", one_line(facts.session)[:8]
+    if facts.sub_agent:
+        yield 1, "busy", f"sub-agent {shorten(one_line(facts.sub_agent), _MOST_MODEL_CELLS, glyphs.rest)}"
     if facts.context_used is not None:
         used = facts.context_used
         yield 2, "careful" if used >= 0.7 else "quiet", f"ctx {used:.0%}"

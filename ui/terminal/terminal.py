@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from ...agent.version import VERSION
 from ...state.errors import OutputLost
-from .output import queue_standard_output, wait_for_room
+from .standard_output import queue_standard_output, wait_for_room
 from .text.theme import LOOK, put_on
 
 if TYPE_CHECKING:

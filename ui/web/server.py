@@ -28,11 +28,11 @@ from ..cli.open_session import read_overrides
 from ..commands.tracking import UiCommand
 from ..terminal.drive import StopSignals, exit_code
 from ..terminal.terminal import put, say
-from .decisions import add_decisions
-from .guard import Guard
+from .access_guard import Guard
+from .decision_routes import add_decisions
 
 if TYPE_CHECKING:
-    from ...agent.history.tracking.backend import StoreBackend
+    from ...agent.history.tracking.burr_backend import StoreBackend
 
 
 _TOKEN = "SANDBUR_UI_TOKEN"
@@ -40,7 +40,7 @@ _LEAST_TOKEN_CHARS = 16
 _REASONS = {
     errno.EADDRINUSE: "is taken by another program",
     errno.EACCES: "is not free for this user",
-    errno.EADDRNOTAVAIL: "is no address of this machine",
+    errno.EADDRNOTAVAIL: "is not an address of this machine",
 }
 
 
@@ -93,7 +93,7 @@ def token_for(listener: socket.socket, env: Mapping[str, str], is_wanted: bool =
         ):
             raise ConfigError(
                 f"{_TOKEN} has to be {_LEAST_TOKEN_CHARS} or more letters, digits, - or _, a letter first.",
-                "Unset it, and a token is made.",
+                "Without it, Sandbur makes a token.",
             )
         return Token(given)
     return Token(secrets.token_urlsafe(32), is_new=True)
@@ -193,7 +193,7 @@ def _has_display(env: Mapping[str, str]) -> bool:
     return sys.platform == "darwin" or bool(env.get("DISPLAY") or env.get("WAYLAND_DISPLAY"))
 
 
-BACKEND = "sandbur.agent.history.tracking.backend.StoreBackend"
+BACKEND = "sandbur.agent.history.tracking.burr_backend.StoreBackend"
 EXAMPLES = (
     "email-assistant",
     "multi-modal-chatbot",

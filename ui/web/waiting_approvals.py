@@ -77,9 +77,9 @@ def run_page(summary: SessionSummary) -> str:
 def overview(store: Store) -> Overview:
     """Return the sessions of the store that need a person, the oldest first."""
     sessions = store.sessions()
-    asking = [one for one in sessions if one.status in _WAITS][::-1]
+    asking = _leave_out_children([one for one in sessions if one.status in _WAITS])[::-1]
     found_sessions = [found for one in asking[:MOST_SESSIONS] if (found := _read(store, one)) is not None]
-    stopped = [one for one in sessions if one.status in _STOPPED and not one.wake_at]
+    stopped = _leave_out_children([one for one in sessions if one.status in _STOPPED and not one.wake_at])
     return Overview(
         tuple(one for one in found_sessions if one.calls),
         tuple(StoppedSession(one, _inside(store, one)) for one in stopped[:MOST_SESSIONS]),
@@ -87,6 +87,12 @@ def overview(store: Store) -> Overview:
         max(0, len(asking) - MOST_SESSIONS),
         tuple(_read_left_messages(store, sessions)),
     )
+
+
+def _leave_out_children(sessions: Sequence[SessionSummary]) -> list[SessionSummary]:
+    """Return the sessions without sub-agents whose parent is among them: what they need is decided there."""
+    ids = {one.id for one in sessions}
+    return [one for one in sessions if one.spawned_by is None or one.spawned_by.session_id not in ids]
 
 
 def _read_left_messages(store: Store, sessions: Sequence[SessionSummary]) -> Iterator[LeftMessages]:
@@ -178,6 +184,6 @@ def _require_same(session: Session, decision: CallDecision, digest: str) -> None
     """Refuse a decision about a call that is gone, decided, or different from the one displayed."""
     call = find_waiting_call(session.state, decision.call_id)
     if call is None or session.next_action != "human_confirm":
-        raise UsageError("This call does not wait any more: it was decided, or the run went on.")
+        raise UsageError("This call no longer waits: it was decided, or the run continued.")
     if describe_waiting_call(call, session.settings.cwd).digest != digest:
         raise UsageError("This call has changed since the page displayed it.", "Read it again, then decide.")

@@ -126,7 +126,7 @@ class HttpEndpoint:
         try:
             return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
         except UnicodeEncodeError:
-            raise Unfillable("cannot send half of a surrogate pair, which is no character") from None
+            raise Unfillable("cannot send half of a surrogate pair, which is not a character") from None
 
 
 def _path_value(value: Any) -> str:

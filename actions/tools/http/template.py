@@ -184,4 +184,4 @@ def percent_encoded(value: Any) -> str:
     try:
         return quote(as_text(value), safe="")
     except UnicodeEncodeError:
-        raise Unfillable("cannot send half of a surrogate pair, which is no character") from None
+        raise Unfillable("cannot send half of a surrogate pair, which is not a character") from None

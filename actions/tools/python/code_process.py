@@ -14,10 +14,10 @@ from typing import NamedTuple
 from ....state.conversation.messages import ToolResult
 from ....state.process.cancellation import wait_until_done
 from ...workspace.paths import make_private
+from ..shell.command_output import MAX_EVENT_BYTES, Captured, LiveOutput, capture
 from ..shell.execution.process import run_supervised
 from ..shell.execution.spool import CommandLimits, Ended, Spool
 from ..shell.execution.supervisor_pool import prepare
-from ..shell.output import MAX_EVENT_BYTES, Captured, LiveOutput, capture
 from ..shell.sandbox.launch import Launch, open_file
 from ..shell.sandbox.seccomp import single_process_filter
 from ..shell.sandbox.wall import WallKind

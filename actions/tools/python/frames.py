@@ -71,7 +71,9 @@ class CodeChannel:
         self._ours.close()
 
     def end(self) -> None:
-        """Close the program's end, because the program has ended. Then `receive` returns None."""
+        """Close the program's end of the socket after the program has ended, so that `receive`
+        returns None.
+        """
         self._theirs.close()
 
     async def send(self, message: Mapping[str, Any]) -> None:

@@ -21,13 +21,13 @@ from ....state.process.crashpoints import reach
 from ...ports import Recovered, ToolContext, ToolOutcome
 from ...workspace.paths import FileProblem, format_path, make_absolute, require_folder
 from ...workspace.snapshot import FilesBefore, compare_saved_snapshot, take_snapshot
+from .command_output import MAX_EVENT_BYTES, Captured, LiveOutput, capture, outcome_of
+from .execution.command_recovery import recover, still_running
 from .execution.process import run_supervised, shell_words
-from .execution.recovery import recover, still_running
 from .execution.spool import CommandLimits, Spool
 from .execution.supervisor_pool import prepare
 from .failure_hints import advice_on
 from .language.scripts import files_named
-from .output import MAX_EVENT_BYTES, Captured, LiveOutput, capture, outcome_of
 from .read_only import is_read_only
 from .sandbox.launch import NO_SANDBOX, Launch
 from .sandbox.sandbox import Sandbox, SandboxKind, Workplace, sandbox_kind

@@ -95,7 +95,7 @@ async def propose(
 
 
 def _why_unlisted(use: ToolUse, ports: Ports) -> str:
-    """Return why no model may call a tool that only flows call; empty for any other tool."""
+    """Return why a model may not call a tool that is only for flows; empty for any other tool."""
     tool = ports.toolbox.get(use.tool)
     is_of_flow = tool is not None and tool.traits.is_of_flow
     return (
@@ -147,7 +147,7 @@ def judge_fully(
     hook = use.hook if isinstance(use, PendingCall) else hook
     tool = ports.toolbox.get(use.tool)
     if tool is None:
-        names = ", ".join(itertools.islice(ports.toolbox, _MOST_NAMED))
+        names = ", ".join(itertools.islice(ports.toolbox, _MOST_NAMED)) or "none"
         more = f" and {len(ports.toolbox) - _MOST_NAMED} more" if len(ports.toolbox) > _MOST_NAMED else ""
         return (
             _invalid(use, f"There is no tool named {use.tool[:80]!r}. The tools are: {names}{more}."),

@@ -273,7 +273,7 @@ async def close_calls(state: ApplicationState, ports: Ports) -> ApplicationState
 
 
 def _describe_stop(call: PendingCall, recorded: JournaledCall | None, ports: Ports) -> ToolResult | None:
-    """Return the result of a call that could go on later, but is not to; None for every other call."""
+    """Return the result of a resumable call that is ended now; None for every other call."""
     tool = ports.toolbox.get(call.tool)
     is_open = recorded is not None and recorded.move == "started" and recorded.result is None
     if not is_open or not implements(tool, Resumable):

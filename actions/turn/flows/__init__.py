@@ -1,1 +1,1 @@
-"""What happens to a message before a model is asked: triggers, flows and their answers."""
+"""Handles a message before a model is asked: triggers, flows and their answers."""

@@ -11,31 +11,36 @@ from typing import Any, Literal
 from ....state.application import FlowKind
 from ....state.calls import Effect
 from ....state.errors import UsageError
+from ...ports.sub_agents import TASK_TOOL
 from ..decision_tools import MAX_STEPS
-from .answers import find_names
+from .flow_templates import find_names
 from .triggers import MatchFunction, Triggers, make_triggers
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-_TARGETS = ("reply", "tool", "http", "run", "graph", "command", "instructions", "plan")
+_TARGETS = ("reply", "tool", "agent", "http", "run", "graph", "command", "instructions", "plan")
 _COMMANDS = ("/compact", "/help", "/exit", "/quit", "/mode plan")
 """What a flow may run: nothing that lets more calls pass."""
+WHOLE_MESSAGE = "{message}"
 _MOST_TEXT = 100_000
+_CALLS = ("tool", "agent")
+_OWNERS = {"arguments": "tool", "prompt": "agent", "goal": "plan"}
+"""Fields that need another one."""
 OnFailure = Literal["reply", "model"]
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A message of a registered form, and what happens then without a model call.
+    """Messages of a registered form, and what they start without a model call.
 
     It has at least one trigger (`exact`, `prefix`, `phrase`, `regex`, `match`) and exactly one target
-    (`reply`, `tool`, `http`, `run`, `graph`, `command`, `instructions`, `plan`). Raises `UsageError` for what
-    does not fit.
+    (`reply`, `tool`, `agent`, `http`, `run`, `graph`, `command`, `instructions`, `plan`). Raises `UsageError`
+    for what does not fit.
     """
 
     name: str
     _: KW_ONLY
     exact: str | Sequence[str] = ()
-    """Whole messages; case and blanks make no difference."""
+    """Whole messages. Case and blanks are ignored."""
     prefix: str | Sequence[str] = ()
     """Beginnings of messages; the rest is `{rest}`."""
     phrase: str | Sequence[str] = ()
@@ -45,15 +50,19 @@ class Flow:
     match: MatchFunction | None = field(default=None, repr=False)
     """A function of the message, sync or async: True, or the parts of the message by name."""
     priority: int = 0
-    """The highest is tried first; of equal ones the first in order."""
+    """The flow with the highest number is tried first; of equal ones, the first in order."""
     description: str = ""
-    """For the person who lists the flows."""
+    """A description for lists of the flows."""
     reply: str = ""
     """The template of an answer."""
     tool: str = ""
     """The name of a tool of the session, called with `arguments`."""
     arguments: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """JSON values; texts are templates."""
+    agent: str = ""
+    """The name of an agent that the session may start: its answer is the result."""
+    prompt: str = ""
+    """The template of the task of `agent`; empty: the message."""
     http: Mapping[str, Any] | None = None
     """One request, with the keys of an HTTP tool: `url`, `method`, `headers`, `query`, `body`, ..."""
     run: Callable[..., Any] | None = field(default=None, repr=False)
@@ -71,7 +80,7 @@ class Flow:
     answer: str = ""
     """The template of the answer after a call: `{result}`, `{result.path.to.value}`, parts of the message."""
     on_failure: OnFailure = "reply"
-    """What follows a failed call: an answer that says so, or the model takes over."""
+    """The action after a failed call: an answer about the failure, or a request to the model."""
     failure: str = ""
     """The template of the answer after a failure; `{error}` is why."""
     effect: Effect = "effect"
@@ -80,7 +89,7 @@ class Flow:
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
-            raise UsageError(f"{self.name[:80]!r} is no name of a flow.", "Take letters, digits, _ and -.")
+            raise UsageError(f"{self.name[:80]!r} cannot name a flow.", "Use letters, digits, _ and -.")
         object.__setattr__(self, "triggers", self._read_triggers())
         if problem := next(self._find_problems(), ""):
             raise UsageError(f"The flow {self.name}: {problem}")
@@ -106,12 +115,11 @@ class Flow:
             yield "it needs a trigger: exact, prefix, phrase, regex, or a function `match`."
         if self.command and self.command not in _COMMANDS:
             yield f"it cannot run {self.command[:40]}. A flow runs one of {', '.join(_COMMANDS)}."
-        if (self.answer or self.failure or self.on_failure != "reply") and self.kind != "tool":
-            yield "answer, failure and on_failure belong to tool, http, run and graph."
-        if self.arguments and not self.tool:
-            yield "arguments belong to a tool."
-        if self.goal and not self.plan:
-            yield "a goal belongs to a plan."
+        if (self.answer or self.failure or self.on_failure != "reply") and self.kind not in _CALLS:
+            yield "answer, failure and on_failure belong to tool, agent, http, run and graph."
+        for name, owner in _OWNERS.items():
+            if getattr(self, name) and not getattr(self, owner):
+                yield f"`{name}` needs `{owner}`."
         if len(self.plan) > MAX_STEPS:
             yield f"its plan has more than {MAX_STEPS} steps."
         if any(len(text) > _MOST_TEXT for text in self._templates):
@@ -123,6 +131,8 @@ class Flow:
     def kind(self) -> FlowKind:
         if self.tool or self.http or self.run or self.graph:
             return "tool"
+        if self.agent:
+            return "agent"
         if self.command:
             return "command"
         if self.instructions:
@@ -132,11 +142,15 @@ class Flow:
     @property
     def target(self) -> str:
         """The tool that it calls, or its slash command; empty for other kinds."""
+        if self.kind == "agent":
+            return TASK_TOOL
         return (self.tool or f"flow_{self.name.replace('-', '_')}") if self.kind == "tool" else self.command
 
     @property
     def _templates(self) -> tuple[str, ...]:
-        return (self.reply, self.instructions, self.goal, *self.plan, self.answer, self.failure)
+        return (
+            self.reply, self.instructions, self.goal, *self.plan, self.prompt, self.answer, self.failure,
+        )  # fmt: skip
 
     @property
     def answer_names(self) -> set[str]:
@@ -149,7 +163,7 @@ class Flow:
         return select_parts((*self._templates, *self.arguments.values())) - {"message"}
 
     def describe(self) -> str:
-        """Return what it does, as a clause."""
+        """Describe the action of the flow in one clause."""
         match self.kind:
             case "reply":
                 return f"answers {_shorten(self.reply)}"
@@ -164,6 +178,8 @@ class Flow:
 
     def _describe_call(self) -> str:
         after = " (the model goes on if that fails)" if self.on_failure == "model" else ""
+        if self.agent:
+            return f"starts the agent {self.agent} with {_shorten(self.prompt or WHOLE_MESSAGE)}{after}"
         if self.http is not None:
             method = str(self.http.get("method", "GET")).upper()
             return f"sends {method} {self.http.get('url', '')}{after}"
@@ -190,10 +206,10 @@ def _shorten(text: str) -> str:
 
 
 def flow(name: str = "", **options: Any) -> Callable[[Callable[..., Any]], Flow]:
-    """Make a flow of the function below: it takes parts of the message by name, and returns the result.
+    """Make a flow of the decorated function, which takes parts of the message by name and returns the result.
 
-    The options are those of `Flow`, except the targets; without a name the flow is called like the function.
-    Raises `UsageError`.
+    The options are those of `Flow`, except the targets; without a name, the flow has the name of the
+    function. Raises `UsageError`.
     """
     if callable(name):
         raise UsageError("@flow takes options.", 'Write @flow(prefix="order") above the function.')

@@ -1,4 +1,4 @@
-"""Begins what a flow does with a message, and closes the turn with its answer; no model is asked."""
+"""Begins the action of a flow for a message, and closes the turn with the flow's answer, without a model."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from ...masking.references import find_placeholder
 from ...ports import Ports
 from ...ports.events import FlowMatched, MessageAdded, Notice, PlanChanged, TextDelta, ToolRequested
 from ...ports.message_router import RoutedMessage
+from ...ports.sub_agents import remove_reference
 from ..burr_action import Changes
 from ..calls.proposals import propose_own
 from ..commands import answer_command
-from ..output.answers import is_free
+from ..output.answer_check import is_free
 from ..run_end import ask_hooks_to_continue
-from .answers import BadResult, fill_answer, fill_failure
+from .flow_templates import BadResult, fill_answer, fill_failure
 
-_ANSWERS = ("reply", "tool", "plan")
+_ANSWERS = ("reply", "tool", "agent", "skill_agent", "plan")
 """What has an answer of its own form."""
 MOST_CHARS = 10_000
 """A longer message starts no flow."""
@@ -36,13 +37,19 @@ MOST_CHARS = 10_000
 async def route_message(content: UserContent, state: ApplicationState, ports: Ports) -> RoutedMessage | None:
     """Return what a message starts; None: the model decides.
 
-    A run that asks for an output type, a done tool or a tool choice gets no answer of a flow.
+    A run that asks for an output type, a done tool or a tool choice gets no answer of a flow or a sub-agent.
     """
     if ports.router is None or not isinstance(content, str) or len(content) > MOST_CHARS:
         return None
     routed = await ports.router.route(content)
     is_free_turn = is_free(state, ports) and not state.run_options.tool_choice
-    return routed if is_free_turn or routed is None or routed.match.kind not in _ANSWERS else None
+    if is_free_turn or routed is None or routed.match.kind not in _ANSWERS:
+        return routed
+    if routed.match.kind != "skill_agent":
+        return None
+    # The model reads the text of the skill instead.
+    match = FlowMatch(name=routed.match.name, kind="skill", why=routed.match.why)
+    return RoutedMessage(match, text=routed.text)
 
 
 def answer_by_command(routed: RoutedMessage, state: ApplicationState, ports: Ports) -> Changes:
@@ -52,7 +59,7 @@ def answer_by_command(routed: RoutedMessage, state: ApplicationState, ports: Por
         ports.emit(Notice(routed.match.answer))
         return changes
     answer = answer_command(routed.match.target, state)
-    assert answer is not None, "a flow runs what is no command"
+    assert answer is not None, "this flow does not run a command"
     ports.emit(Notice(answer.notice))
     return {**changes, **answer.changes}
 
@@ -73,7 +80,7 @@ async def begin_flow(routed: RoutedMessage, state: ApplicationState, ports: Port
     match match.kind:
         case "reply":
             more = await _answer(fill_answer(match, ""), state, ports)
-        case "tool":
+        case "tool" | "agent" | "skill_agent":
             more = await _propose(routed, state, ports)
         case "plan":
             more = _plan(routed, state, ports)
@@ -96,7 +103,7 @@ async def _propose(routed: RoutedMessage, state: ApplicationState, ports: Ports)
 
 
 def _free_id(state: ApplicationState, ports: Ports) -> str:
-    """Return a call id that a replay computes again."""
+    """Return an unused call id. A replay computes the same id."""
     first = len(state.chat_history)
     return next(found for n in itertools.count(first) if not ports.journal.has_call(found := f"flow-{n}"))
 
@@ -128,23 +135,25 @@ async def _answer(text: str, state: ApplicationState, ports: Ports) -> Changes:
 
 
 def is_flow_round(state: ApplicationState) -> bool:
-    """Return whether the pending calls are those of a flow."""
-    calls = state.pending_tool_calls
+    """Return whether the pending calls are those of a flow, with the calls that its tool or agent made."""
+    calls = [call for call in state.pending_tool_calls if not call.parent_call_id]
     return state.flow is not None and bool(calls) and all(call.origin == "flow" for call in calls)
 
 
 async def conclude_flow(state: ApplicationState, result: ToolResult, ports: Ports) -> dict[str, Any]:
-    """Return the changes that answer with the result of a flow's call; empty: the model goes on.
+    """Return the changes that answer a message with the result of a flow's call; empty if the model has to
+    answer.
 
-    `state` has the result in its history already.
+    The history in `state` already contains the result.
     """
     match = state.flow
     if match is None:
         return {}
+    said = remove_reference(result.display_text) if match.starts_agent else result.display_text
     try:
         if result.outcome != "ok":
-            raise BadResult(result.display_text)
-        text = fill_answer(match, result.display_text)
+            raise BadResult(said)
+        text = fill_answer(match, said)
     except BadResult as problem:
         if match.on_failure == "model":
             return {}

@@ -1,8 +1,7 @@
-"""Matches regular expressions in linear time: no expression of a project makes a message wait.
-
-Python's own engine tries every way one after the other, so that `(a+)+b` takes centuries for a line of `a`,
-and nothing can end it. Here all ways go through the text together: the work is at most the size of the
-expression times the length of the text. Look-around and back-references do not exist in such a machine.
+"""Matches regular expressions in linear time, so that no expression of a project can delay a message.
+Python's own engine tries all alternatives one after the other, so `(a+)+b` takes centuries for a line of `a`,
+and nothing can stop it. This machine follows all alternatives at once: the work is at most the size of the
+expression times the length of the text. It does not support look-around and back-references.
 """
 
 from __future__ import annotations
@@ -29,24 +28,26 @@ MOST_CHARS = 2000
 _MOST_OPERATIONS = 1000
 _MOST_PATTERN_CHARS = 1000
 MOST_STEPS = 50_000
-"""Of all searches for one message, under 100 ms; what needs more has no match."""
+"""The most steps of all searches for one message, under 100 ms. A search that needs more has no match."""
 
 
 @dataclass(slots=True)
 class StepBudget:
-    """The work that is left for one message: a number of steps, so that a replay decides the same."""
+    """The steps that are left for one message. Steps are counted, not time, so that a replay has the same
+    result.
+    """
 
     left: int = MOST_STEPS
 
 
 class Operation(NamedTuple):
-    """One operation of the machine: what is tested or saved, and where it goes on."""
+    """One operation of the machine: a test or a saved position, and the next operations."""
 
     kind: str
     """`char`, `split`, `save`, `assert` or `match`."""
     test: CharTest | None = None
     number: int = 0
-    """Of the saved position: twice the group, plus one for its end."""
+    """For `save`: twice the number of the group, plus one for its end."""
     place: str = ""
     """The kind of place of an `assert`."""
     nexts: tuple[int, ...] = ()
@@ -57,16 +58,18 @@ class RegexMatch(NamedTuple):
     start: int
     end: int
     values: Mapping[str, str]
-    """What the groups matched, by number and by name; groups without a part in it are left out."""
+    """The text of each group, by number and by name. Groups that matched nothing are left out."""
 
 
 _Saved = tuple[int, ...]
 _Threads = dict[int, _Saved]
-"""The operations that are reached at one place of the text, the preferred first, with what they saved."""
+"""The operations that are reached at one position of the text, the preferred first, with their saved
+positions.
+"""
 
 
 class LinearRegex:
-    """A compiled expression. Raises `BadRegex` for one that does not parse or is too large."""
+    """A compiled expression. Raises `BadRegex` for an invalid or too large expression."""
 
     def __init__(self, pattern: str) -> None:
         if len(pattern) > _MOST_PATTERN_CHARS:
@@ -77,7 +80,7 @@ class LinearRegex:
         self._names = parser.names
         self._groups = parser.groups
         self._needed = _find_needed(tree)
-        """The text has to contain it, in lower case if case makes no difference."""
+        """A text that every match contains; in lower case if case is ignored."""
         self._ignores_case = parser.ignores_case
         self._operations: list[Operation] = []
         self._start = self._compile(tree, self._add(Operation("match")))
@@ -104,7 +107,9 @@ class LinearRegex:
         return None if found is None else self._match(found, text)
 
     def _step(self, threads: _Threads, text: str, at: int) -> tuple[_Threads, _Saved | None]:
-        """Take one character; return the threads after it, and what a thread saved that has matched."""
+        """Read one character. Return the threads after it, and the saved positions of a thread that has
+        matched.
+        """
         after: _Threads = {}
         for number, saved in threads.items():
             operation = self._operations[number]
@@ -116,7 +121,7 @@ class LinearRegex:
         return after, None
 
     def _follow(self, number: int, saved: _Saved, text: str, at: int, threads: _Threads) -> None:
-        """Add the operations that are reached from `number` without taking a character."""
+        """Add the operations that are reached from `number` without reading a character."""
         waiting = [(number, saved)]
         while waiting:
             number, saved = waiting.pop()
@@ -219,7 +224,7 @@ def _find_needed(tree: Node) -> str:
 
 
 def _list_literals(node: Node) -> Iterator[str]:
-    """Yield the characters that follow each other in every match; an empty text ends a run of them."""
+    """Yield the characters that follow each other in every match, and an empty text where a sequence ends."""
     match node:
         case Char(literal=literal) if len(literal) == 1:
             yield literal

@@ -20,7 +20,7 @@ class Phrase:
     gaps: tuple[str, ...]
     """The names of the gaps; empty for `*`."""
     text: str = ""
-    """As it was written."""
+    """The phrase as it was written."""
 
     @property
     def names(self) -> set[str]:
@@ -29,7 +29,7 @@ class Phrase:
     def match(self, message: str) -> Mapping[str, str] | None:
         """Return the values of the named gaps, or None if the message does not match.
 
-        Upper case, repeated blanks and a sign at the end make no difference. The value of a named gap is
+        Upper case, repeated blanks and a punctuation mark at the end are ignored. The value of a named gap is
         never empty.
         """
         text = shorten_spaces(message)
@@ -79,5 +79,5 @@ def parse_phrase(text: str) -> Phrase:
 
 
 def shorten_spaces(text: str) -> str:
-    """Return a text with single blanks, without the sign at its end."""
+    """Return a text with single blanks, without the punctuation mark at its end."""
     return " ".join(text.split()).rstrip(".!? 。！？")

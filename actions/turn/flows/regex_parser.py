@@ -1,4 +1,6 @@
-"""Parses the regular expressions of triggers: the part of Python's syntax that is matched in linear time."""
+"""Parses the regular expressions of triggers: the part of Python's syntax that can be matched in
+linear time.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ _MOST_DEPTH = 50
 
 
 class BadRegex(ValueError):
-    """An expression that does not parse, or that cannot be matched in linear time; the text says why."""
+    """An expression is invalid, or cannot be matched in linear time. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class RegexParser:
             self.ignores_case, self.at = True, 4
         tree = self._either()
         if self.at < len(self.text):
-            raise BadRegex("it closes a group that it does not open")
+            raise BadRegex("a closing parenthesis has no opening one")
         return tree
 
     def _either(self) -> Node:
@@ -99,15 +101,15 @@ class RegexParser:
     def _sequence(self) -> Node:
         parts: list[Node] = []
         while self.at < len(self.text) and self.text[self.at] not in "|)":
-            parts.append(self._repeated(self._atom()))
+            parts.append(self._repeat(self._atom()))
         return Series(tuple(parts))
 
-    def _repeated(self, part: Node) -> Node:
+    def _repeat(self, part: Node) -> Node:
         found = self._count()
         if found is None:
             return part
         if isinstance(part, Assertion):
-            raise BadRegex("it repeats a place, such as ^*")
+            raise BadRegex("it repeats a position, such as ^*")
         is_lazy = self._take("?")
         if self._take("+"):
             raise BadRegex("possessive repeats are not possible")
@@ -116,7 +118,7 @@ class RegexParser:
         return Repeat(part, *found, is_lazy)
 
     def _count(self) -> tuple[int, int | None] | None:
-        """Take a repeat and return how often; None if there is none here."""
+        """Read a repetition and return its limits, or None if there is none here."""
         for sign, count in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
             if self._take(sign):
                 return count
@@ -169,7 +171,7 @@ class RegexParser:
             self.names[number] = named[1]
         elif self.text.startswith("?", self.at):
             what = self.text[self.at - 1 : self.at + 3]
-            raise BadRegex(f"{what} is not possible: it could take too long, or has no meaning here")
+            raise BadRegex(f"{what} is not possible: it could take too long, or is not supported")
         else:
             number = self.groups = self.groups + 1
         part = self._either()

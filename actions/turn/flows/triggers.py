@@ -1,4 +1,4 @@
-"""Triggers: which messages start a flow or a skill, and which parts of the message it may use."""
+"""Triggers: decide which messages start a flow or a skill, and return the parts of the message for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from .regex_parser import BadRegex
 MatchFunction = Callable[
     [str], "bool | Mapping[str, str] | Awaitable[bool | Mapping[str, str] | None] | None"
 ]
-"""Returns whether a message matches, or the parts of it by name; None and False: it does not."""
+"""A function of a message. It returns whether the message matches, or its parts by name; None means no match.
+"""
 _MOST_SHOWN_CHARS = 60
 
 
@@ -27,7 +28,9 @@ class TriggerMatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Triggers:
-    """The triggers of one flow or skill; any of them starts it. Case and blanks count only in a regex."""
+    """The triggers of one flow or skill; any of them starts it. All except regular expressions ignore case
+    and blanks.
+    """
 
     exact: tuple[str, ...] = ()
     """Whole messages."""
@@ -41,7 +44,7 @@ class Triggers:
         return bool(self.exact or self.prefix or self.phrase or self.regex or self.function)
 
     async def match(self, message: str, budget: StepBudget) -> TriggerMatch | None:
-        """Return how the message matches; None if it does not. Raises what an own function raises."""
+        """Return the match of the message, or None. Raises the exceptions of the program's own function."""
         found = self._match_text(message, budget)
         if found is not None or self.function is None:
             return found
@@ -71,7 +74,7 @@ class Triggers:
         return None
 
     def find_missing(self, names: Iterable[str]) -> str:
-        """Return a name of `names` that some trigger gives no value for; empty if there is none."""
+        """Return the first of `names` for which a trigger has no value; empty if there is none."""
         if self.function is not None:
             return ""
         given = [*({"rest"} for _ in self.prefix), *(one.names for one in self.phrase)]
@@ -114,7 +117,9 @@ def _compile(pattern: str) -> LinearRegex:
 
 
 def _rest_after(prefix: str, message: str) -> str | None:
-    """Return what follows a prefix, ignoring case and blanks; None if the message begins otherwise."""
+    """Return the text after a prefix, ignoring case and blanks, or None if the message does not begin with
+    it.
+    """
     words, left = prefix.split(), message.strip()
     for number, word in enumerate(words, 1):
         start, left = left[: len(word)], left[len(word) :]

@@ -23,21 +23,24 @@ _MOST_LISTED, _MOST_DESCRIPTION = 20, 200
 
 class FoundAgents(NamedTuple):
     agents: Mapping[str, AgentSpec]
-    """Those that a session can start, by name, the nearest first."""
+    """The agents that a session can start, by name, the nearest first."""
     untrusted: tuple[TextFolder, ...]
-    """Folders of the project whose agents do not count."""
+    """The folders of the project that are not trusted, so that their agents are ignored."""
     notices: tuple[str, ...]
 
 
+NO_AGENTS = FoundAgents({}, (), ())
+
+
 def find_agents(cwd: Path, env: Mapping[str, str], aliases: Iterable[str] = ()) -> FoundAgents:
-    """Return the agents that count in a folder; of two with one name the nearer.
+    """Return the agents that a session in a folder can start; of two with one name, the nearer one.
 
     `aliases` are those of the settings: a file that asks for another short name gets the model of the parent.
     A file with a mistake is left out, with a notice that names file, line and key.
     """
     notices: list[str] = []
     of_files = Notices()
-    read = partial(_read, _known_models(aliases), of_files, {})
+    read = partial(_read, known_models(aliases), of_files, {})
     found, untrusted = list_files("agent", PATTERN, cwd, env, _MOST_AGENTS, read, notices)
     return FoundAgents(found, untrusted, (*notices, *of_files.render()))
 
@@ -46,7 +49,7 @@ def read_untrusted_agents(
     folders: Iterable[TextFolder], aliases: Iterable[str] = ()
 ) -> tuple[AgentSpec, ...]:
     """Return the agents of folders that are not trusted, to list them; files with mistakes are left out."""
-    read = partial(_read, _known_models(aliases), Notices(), {})
+    read = partial(_read, known_models(aliases), Notices(), {})
     agents: list[AgentSpec] = []
     for folder in folders:
         try:
@@ -69,7 +72,7 @@ def catalogue(agents: Mapping[str, AgentSpec | SubAgentDefinition]) -> str:
     return "\n".join([*lines, *([f"and {more} more: sandbur agents list"] if more else [])])
 
 
-def _known_models(aliases: Iterable[str]) -> frozenset[str]:
+def known_models(aliases: Iterable[str]) -> frozenset[str]:
     """Return the names of models without a provider: aliases, and models that ship."""
     return frozenset((*aliases, *list_shipped_models()))
 

@@ -23,7 +23,7 @@ KEYS = (
 _MEANT = {"allowedtools": "tools", "mode": "permissionMode", "prompt": "initialPrompt", "turns": "maxTurns"}
 """Folded key of another format -> the key with that meaning."""
 _COLORS = ("red", "blue", "green", "yellow", "purple", "orange", "pink", "cyan")
-_EFFORTS: Mapping[str, Effort] = {level: level for level in cast("tuple[Effort, ...]", get_args(Effort))}
+EFFORTS: Mapping[str, Effort] = {level: level for level in cast("tuple[Effort, ...]", get_args(Effort))}
 _OWN_MODES = cast("tuple[ExecutionMode, ...]", get_args(ExecutionMode))
 _MODES: Mapping[str, ExecutionMode | None] = {
     "default": "interactive",
@@ -33,7 +33,7 @@ _MODES: Mapping[str, ExecutionMode | None] = {
     "auto": None,
     **{mode: mode for mode in _OWN_MODES},
 }
-"""What `permissionMode` says -> the mode; None: there is no such mode here."""
+"""Value of `permissionMode` -> the mode; None if Sandbur has no such mode."""
 _ISOLATIONS: Mapping[str, Isolation] = {"none": "", "copy": "copy", "worktree": "copy"}
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}|[a-z0-9][a-z0-9_-]{0,63}/[!-~]{1,200}")
 """An alias, or provider and model."""
@@ -56,7 +56,7 @@ def parse_agent(path: Path, text: str, models: Container[str], notices: Notices)
     fields = FrontMatter(path, marked.entries, notices)
     fields.report_unknown_keys(KEYS, _MEANT)
     name = _read_name(fields, path)
-    tools, may_start = _read_tools(fields, name)
+    tools, may_start = read_tools(fields, name)
     disallowed_tools, may_start_none = _read_disallowed_tools(fields)
     runs_in_background = fields.switch("background")
     _report_unused_keys(fields, runs_in_background)
@@ -64,7 +64,7 @@ def parse_agent(path: Path, text: str, models: Container[str], notices: Notices)
         name=name,
         description=_read_description(fields),
         instructions=marked.body,
-        model=_read_model(fields, models),
+        model=read_model(fields, models),
         tools=tools,
         disallowed_tools=disallowed_tools,
         may_start=() if may_start_none else may_start,
@@ -72,7 +72,7 @@ def parse_agent(path: Path, text: str, models: Container[str], notices: Notices)
         max_turns=fields.count("maxTurns"),
         skills=fields.names("skills") or (),
         mcp_servers=_read_servers(fields),
-        effort=fields.choice("effort", _EFFORTS),
+        effort=fields.choice("effort", EFFORTS),
         isolation=_read_isolation(fields),
         runs_in_background=runs_in_background,
         memory=fields.text("memory")[:_MOST_NAME],
@@ -108,7 +108,7 @@ def _read_description(fields: FrontMatter) -> str:
     return description[:_MOST_DESCRIPTION]
 
 
-def _read_model(fields: FrontMatter, models: Container[str]) -> str:
+def read_model(fields: FrontMatter, models: Container[str]) -> str:
     model = fields.text("model")
     if not model or model.lower() == "inherit":
         return ""
@@ -118,23 +118,25 @@ def _read_model(fields: FrontMatter, models: Container[str]) -> str:
         return model
     fields.notice(
         "model",
-        f"is `{model}`, which is no alias here: the agent has the model of the session that starts it."
+        f"is `{model}`, which is not an alias here: the agent uses the model of the session that starts it."
         f" `sandbur config set aliases.{model} PROVIDER/MODEL` makes it one",
     )
     return ""
 
 
-def _read_tools(fields: FrontMatter, name: str) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
+def read_tools(
+    fields: FrontMatter, name: str, key: str = "tools", separators: str = ",\n"
+) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
     """Return the tools, and the agents that the agent may start."""
-    entries = fields.names("tools")
+    entries = fields.names(key, separators)
     if entries is None:
         return None, None
     tools: dict[str, None] = {}
     agents: dict[str, None] | None = {}
     for entry in entries:
-        called, inside = _split_entry(fields, "tools", entry)
+        called, inside = _split_entry(fields, key, entry)
         if not _STARTS_AGENTS.fullmatch(called):
-            tools.update(dict.fromkeys(_find_tool(fields, "tools", called, inside)))
+            tools.update(dict.fromkeys(_find_tool(fields, key, called, inside)))
         elif inside is None:
             agents = None
         elif agents is not None:
@@ -143,12 +145,12 @@ def _read_tools(fields: FrontMatter, name: str) -> tuple[tuple[str, ...] | None,
         agents = None
     may_start = None if agents is None else tuple(agents)
     if may_start == (name,):
-        fields.notice("tools", f"lets the agent `{name}` start only itself")
+        fields.notice(key, f"lets the agent `{name}` start only itself")
     return (None if _EVERY_TOOL in tools else tuple(tools)), may_start
 
 
 def _read_disallowed_tools(fields: FrontMatter) -> tuple[tuple[str, ...], bool]:
-    """Return the tools that are taken from the agent, and whether it may start no agents."""
+    """Return the tools that the agent does not get, and whether it may start no agents."""
     tools: dict[str, None] = {}
     may_start_none = False
     for entry in fields.names("disallowedTools") or ():
@@ -157,7 +159,7 @@ def _read_disallowed_tools(fields: FrontMatter) -> tuple[tuple[str, ...], bool]:
             fields.refuse(
                 "disallowedTools",
                 f"has `{entry[:80]}`: a part of a tool cannot be taken away here",
-                "Name the tool alone, or write a deny rule. Agents that may be started stand in `tools`.",
+                "Name the tool alone, or write a deny rule. `tools` names the agents that may be started.",
             )
         if _STARTS_AGENTS.fullmatch(called):
             may_start_none = True
@@ -167,10 +169,14 @@ def _read_disallowed_tools(fields: FrontMatter) -> tuple[tuple[str, ...], bool]:
 
 
 def _split_entry(fields: FrontMatter, key: str, entry: str) -> tuple[str, str | None]:
-    """Return the name of an entry such as `Bash(git *)`, and the text in its parentheses; None without."""
+    """Return the name of an entry such as `Bash(git *)`, and the text in its parentheses, or None if it has
+    none.
+    """
     found = _ENTRY.fullmatch(entry)
     if found is None:
-        fields.refuse(key, f"has `{entry[:80]}`, which is no name of a tool", "Put commas between names.")
+        fields.refuse(
+            key, f"has `{entry[:80]}`, which is not the name of a tool", "Put commas between names."
+        )
     return found[1], found[2]
 
 
@@ -183,7 +189,9 @@ def _list_own_tools() -> Mapping[str, str]:
 
 
 def _find_tool(fields: FrontMatter, key: str, called: str, inside: str | None) -> tuple[str, ...]:
-    """Return the tool of that name, as one of ours where it is one; empty if there can be no such tool."""
+    """Return Sandbur's name of a tool, or its own name if it may be another tool; empty if there is no such
+    tool.
+    """
     if inside is not None:
         fields.notice(key, f"has `{called}(...)`: the whole tool is offered, and the rules judge each call")
     if called.startswith(SERVER_PREFIX):
@@ -191,7 +199,7 @@ def _find_tool(fields: FrontMatter, key: str, called: str, inside: str | None) -
     if (own := _list_own_tools().get(fold(called))) is not None:
         return (own,)
     if called[0].isupper() and called.isalnum():
-        fields.notice(key, f"names `{called}`, which is no tool here")
+        fields.notice(key, f"names `{called}`, which is not a tool here")
         return ()
     return (called,)
 
@@ -200,7 +208,9 @@ def _read_mode(fields: FrontMatter) -> ExecutionMode | None:
     mode = fields.choice("permissionMode", _MODES)
     word = fields.text("permissionMode")
     if word and mode is None:
-        fields.notice("permissionMode", f"is `{word}`, which is no mode here: that of the parent counts")
+        fields.notice(
+            "permissionMode", f"is `{word}`, which is not a mode here: the agent has the mode of the parent"
+        )
     return mode
 
 

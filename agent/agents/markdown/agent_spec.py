@@ -15,7 +15,7 @@ class AgentSpec:
     """What an agent file describes. A session that starts the agent only ever narrows what it has itself."""
 
     name: str
-    """Of `a-z`, `0-9` and `-`."""
+    """The name, which consists of `a-z`, `0-9` and `-`."""
     description: str
     """When to use it; the model of the parent reads this."""
     instructions: str
@@ -31,11 +31,11 @@ class AgentSpec:
     may_start: tuple[str, ...] | None = None
     """Names of the agents that it may start itself; None: all; empty: none."""
     mode: ExecutionMode | None = None
-    """None: that of the parent. Wider than the parent's mode, it has no effect."""
+    """None: that of the parent. A mode that is freer than the parent's has no effect."""
     max_turns: int | None = None
     """How many replies of the model a run may take; None: the limit of the parent."""
     skills: tuple[str, ...] = ()
-    """Skills whose text it has read when it begins."""
+    """The skills whose text is part of its first message."""
     mcp_servers: tuple[str, ...] | None = None
     """Names of configured tool servers; None: all of the parent."""
     effort: Effort | None = None

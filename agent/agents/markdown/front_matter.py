@@ -45,7 +45,7 @@ class FrontMatter:
         for entry in entries:
             if fold(entry.key) in self._entries:
                 key = entry.key[:_MOST_KEY_CHARS]
-                notices.add(f"`{key}` is there twice; the first counts.", path, entry.line)
+                notices.add(f"`{key}` appears twice; the first one counts.", path, entry.line)
             self._entries.setdefault(fold(entry.key), entry)
 
     def report_unknown_keys(self, known: Sequence[str], meant: Mapping[str, str]) -> None:
@@ -60,9 +60,9 @@ class FrontMatter:
             near = get_close_matches(fold(key), folded, n=1)
             likely = meant.get(fold(key)) or (folded[near[0]] if near else "")
             hint = f"Did you mean `{likely}`?" if likely else f"The keys are: {', '.join(known)}."
-            self._notices.add(f"`{key}` is no key of a Markdown agent. {hint}", self._path, entry.line)
+            self._notices.add(f"`{key}` is not a key of a Markdown agent. {hint}", self._path, entry.line)
         if more := unknown[_MOST_UNKNOWN_KEYS:]:
-            sentence = f"{len(more)} more keys are no keys of a Markdown agent."
+            sentence = f"{len(more)} more keys are not keys of a Markdown agent."
             self._notices.add(sentence, self._path, more[0].line)
 
     def find(self, key: str) -> FrontMatterEntry | None:
@@ -73,13 +73,13 @@ class FrontMatter:
         entry = self.find(key)
         return "" if entry is None else entry.text.strip()
 
-    def names(self, key: str) -> tuple[str, ...] | None:
+    def names(self, key: str, separators: str = ",\n") -> tuple[str, ...] | None:
         """Return the names of a list, or of a line with commas; None if the key is missing or empty."""
         if not (text := self.text(key)):
             return None
         if len(text) > _MOST_NAMES * _MOST_NAME_CHARS:
             self.refuse(key, f"has {len(text):,} characters; {_MOST_NAMES * _MOST_NAME_CHARS:,} are possible")
-        names = tuple(dict.fromkeys(name for part in split_names(text) if (name := part.strip())))
+        names = tuple(dict.fromkeys(name for part in split_names(text, separators) if (name := part.strip())))
         if len(names) > _MOST_NAMES:
             self.refuse(key, f"has {len(names)} names; {_MOST_NAMES} are possible")
         for name in names:
@@ -88,7 +88,7 @@ class FrontMatter:
         return names
 
     def choice(self, key: str, values: Mapping[str, ValueT]) -> ValueT | None:
-        """Return the value of one of some words; None if the key is missing or empty."""
+        """Return the meaning of the word of a key, from `values`; None if the key is missing or empty."""
         word = self.text(key)
         if word and word not in values:
             self.refuse(key, f"is {word[:40]!r}; it should be one of: {', '.join(values)}")
@@ -109,11 +109,11 @@ class FrontMatter:
         return bool(self.choice(key, _SWITCHES))
 
     def notice(self, key: str, clause: str) -> None:
-        """Add a notice about a key; the clause follows its name."""
+        """Add a notice: the name of a key and `clause`, such as `is ignored`."""
         self._notices.add(f"`{key}` {clause}.", self._path, self._line(key))
 
     def refuse(self, key: str, clause: str, hint: str = "Correct it.") -> NoReturn:
-        """Raise `ConfigError` about a key; the clause follows its name."""
+        """Raise `ConfigError` with the name of a key and `clause`, such as `is too long`."""
         raise ConfigError(f"{self._path}, line {self._line(key)}: `{key}` {clause}.", hint)
 
     def _line(self, key: str) -> int:
@@ -122,15 +122,15 @@ class FrontMatter:
 
 
 def fold(name: str) -> str:
-    """Return a name without what its spelling may differ in: case, `-` and `_`."""
+    """Return a name in lower case and without `-` and `_`, to compare different spellings."""
     return name.lower().replace("-", "").replace("_", "")
 
 
-def split_names(text: str) -> Iterator[str]:
-    """Yield the parts between commas and line ends that stand in no parentheses."""
+def split_names(text: str, separators: str = ",\n") -> Iterator[str]:
+    """Yield the parts between separators that stand in no parentheses."""
     depth, start = 0, 0
     for place, character in enumerate(text):
-        if character in ",\n" and depth == 0:
+        if character in separators and depth == 0:
             yield text[start:place]
             start = place + 1
         elif character in "()":

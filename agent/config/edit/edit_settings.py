@@ -9,7 +9,7 @@ from ....state.errors import UsageError
 from ..setting import Setting
 from ..settings import SETTINGS, load_extensions
 from ..values import parse_value
-from .edit_file import ConfigPlace, edit_config
+from .edit_config import ConfigPlace, edit_config
 
 _ENTRIES = ("aliases", "windows")
 """Tables whose entries are single values. Each entry can be set as KEY.NAME."""

@@ -12,7 +12,7 @@ from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import InlineTable, Null, Table, Whitespace
 
 from ....state.errors import ConfigError
-from .edit_file import toml_string
+from .edit_config import toml_string
 
 
 class TomlDocument:

@@ -16,7 +16,7 @@ from ....actions.ports import Tool, ToolContext, ToolOutcome, ToolSpec, ToolTrai
 from ....actions.tools.builtin import BuiltinTool
 from ....actions.tools.schema import Count, PlainText, ToolArguments
 from ....state.conversation.messages import Equipment
-from .catalogue import first_words
+from .tool_catalogue import first_words
 
 _USUAL, _MOST = 8, 20
 _SATURATION = 1.2

@@ -7,8 +7,8 @@ from ....actions.ports import Toolbox, ToolListing, ToolSpec
 from ....actions.tools.registry import load_declared_traits
 from ....state.conversation.messages import NO_EQUIPMENT, Equipment
 from ....state.session import ToolChoice
-from .catalogue import catalogue
 from .selection import active_groups, is_named
+from .tool_catalogue import catalogue
 
 
 class Offers:

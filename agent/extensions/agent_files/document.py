@@ -69,7 +69,7 @@ def _read_toml(path: Path, text: str) -> tuple[Any, dict[Place, int]]:
         message = str(error).replace("at end of document", f"at line {text.count(chr(10)) + 1}")
         found = re.fullmatch(r"(.*?) \(at line (\d+).*\)", message, re.DOTALL)
         line, problem = (found[2], found[1]) if found else ("1", message)
-        raise ConfigError(f"{path}, line {line}: this is no valid TOML: {problem}.", "Correct it.") from None
+        raise ConfigError(f"{path}, line {line}: this is not valid TOML: {problem}.", "Correct it.") from None
     return values, find_toml_lines(text)
 
 
@@ -78,7 +78,7 @@ def _read_json(path: Path, text: str) -> tuple[Any, dict[Place, int]]:
         values = json.loads(text)
     except json.JSONDecodeError as error:
         raise ConfigError(
-            f"{path}, line {error.lineno}: this is no valid JSON: {error.msg}.", "Correct it."
+            f"{path}, line {error.lineno}: this is not valid JSON: {error.msg}.", "Correct it."
         ) from None
     try:
         return values, find_json_lines(text)

@@ -1,4 +1,4 @@
-"""The flows of an agent file: checked with file, line and key, and made ready for `Agent(flows=...)`."""
+"""Checks the flows of an agent file, and converts them for `Agent(flows=...)`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ....state.errors import UsageError
 from .document import ParsedFile
 from .schema import FlowEntry
 
-_RENAMED = {"trigger": "phrase", "prompt": "instructions"}
+_RENAMED = {"trigger": "phrase"}
 """Keys of an agent file -> arguments of `sandbur.Flow`."""
 
 
@@ -20,7 +20,7 @@ def prepare_flows(
 ) -> tuple[Flow, ...]:
     """Return the flows; raises `ConfigError` with file, line and key.
 
-    `tools` are those of the agent, `servers` the beginnings of the names of server tools.
+    `tools` are those of the agent, `servers` are the prefixes of the names of server tools.
     """
     names: set[str] = set()
     for number, flow in enumerate(flows):
@@ -48,8 +48,9 @@ def _check_phrases(flow: FlowEntry, number: int, document: ParsedFile) -> None:
 
 
 def _make_flow(flow: FlowEntry, number: int, document: ParsedFile) -> Flow:
+    renamed = _RENAMED if flow.agent is not None else {**_RENAMED, "prompt": "instructions"}
     given: dict[str, Any] = {
-        _RENAMED.get(key, key): value for key, value in flow if value not in (None, "", [], {})
+        renamed.get(key, key): value for key, value in flow if value not in (None, "", [], {})
     }
     if flow.http is not None:
         request = {key: value for key, value in flow.http.model_dump().items() if value not in (None, {})}

@@ -85,21 +85,23 @@ class HttpToolEntry(_Table):
 
 
 class FlowEntry(_Table):
-    """What happens without a question to the model when a message has the form of a trigger."""
+    """What a message with the form of a trigger starts without the model."""
 
     name: _Name
     trigger: _Line | _Phrases | None = None
     """Phrases; `*` stands for anything, and {name} for anything that the texts of the flow may use."""
     exact: _Line | _Phrases | None = None
-    """Whole messages; case and blanks make no difference."""
+    """Whole messages. Case and blanks are ignored."""
     prefix: _Line | _Phrases | None = None
     """Beginnings of messages; the rest is {rest}."""
     regex: _Line | _Phrases | None = None
     """Regular expressions without look-around and back-references; groups are {1} or {name}."""
     priority: int = 0
-    """The highest is tried first; of equal ones the first in the file."""
+    """The flow with the highest number is tried first; of equal ones, the first in the file."""
     prompt: Annotated[_Text, Field(min_length=1)] | None = None
-    """Instructions that the model reads with the message."""
+    """Instructions that the model reads with the message; with `agent`, the task of that agent."""
+    agent: _Line | None = None
+    """The agent that is started as a sub-agent; its answer is the answer."""
     plan: Annotated[list[_Line], Field(min_length=1, max_length=MAX_STEPS)] | None = None
     """The steps of the plan for the message."""
     goal: _Line | None = None
@@ -117,15 +119,16 @@ class FlowEntry(_Table):
     answer: _Text = ""
     """The answer after a call: {result}, {result.path.to.value} and parts of the message."""
     on_failure: Literal["reply", "model"] = "reply"
-    """What follows a failed call: an answer that says so, or the model takes over."""
+    """The action after a failed call: an answer about the failure, or a request to the model."""
     failure: _Text = ""
     """The answer after a failed call; {error} is why."""
 
     @model_validator(mode="after")
     def _has_one_result(self) -> Self:
-        targets = (self.prompt, self.plan, self.reply, self.tool, self.http, self.command)
+        first = self.prompt if self.agent is None else self.agent
+        targets = (first, self.plan, self.reply, self.tool, self.http, self.command)
         if sum(one is not None for one in targets) != 1:
-            raise ValueError("it needs exactly one of prompt, plan, reply, tool, http and command")
+            raise ValueError("it needs exactly one of prompt, plan, reply, tool, agent, http and command")
         if self.goal is not None and self.plan is None:
             raise ValueError("goal belongs to a plan")
         return self

@@ -30,9 +30,11 @@ def parse_yaml(path: Path, text: str) -> tuple[Any, dict[_Place, int]]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = 1 if mark is None else mark.line + 1
-        _refuse(path, line, f"this is no valid YAML: {error.problem or error.context or 'it cannot be read'}")
+        _refuse(
+            path, line, f"this is not valid YAML: {error.problem or error.context or 'it cannot be read'}"
+        )
     except yaml.YAMLError as error:
-        _refuse(path, 1, f"this is no valid YAML: {str(error).splitlines()[0]}")
+        _refuse(path, 1, f"this is not valid YAML: {str(error).splitlines()[0]}")
     reader = _Reader(path)
     return (None if root is None else reader.read(root, ())), reader.lines
 

@@ -22,7 +22,7 @@ from ....actions.turn.flows.flow import Flow
 
 _PARTS = ("url", "headers", "query", "body", "form")
 _MOST_STEPS = 1000
-"""Of one Burr graph."""
+"""The most steps of one Burr graph."""
 
 
 class FlowRequest(HttpTool):
@@ -49,7 +49,7 @@ def check_request(flow: Flow, source: str) -> None:
 
 
 def make_flow_tool(flow: Flow, source: str, env: Mapping[str, str] | None = None) -> Tool | None:
-    """Return the tool that the flow brings; None: it calls a tool of the session, or none."""
+    """Return the tool that the flow adds; None if it calls a tool of the session, or none."""
     if flow.http is not None:
         return FlowRequest(flow, source, os.environ if env is None else env)
     if flow.run is None and flow.graph is None:

@@ -1,4 +1,6 @@
-"""Brings flows into sessions: those of the settings for the command, those of an agent for its own."""
+"""Adds flows to sessions: those of the settings for the command, those of an agent for the agent's
+sessions.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from pathlib import Path
 
 from ....actions.ports import Tool, ToolSource
 from ....actions.turn.flows.flow import Flow
-from ....state.errors import ConfigError
+from ....state.errors import ConfigError, UsageError
 from ....state.session import SessionSettings
 from ...runtime.agent_definition import Definition
 from ...runtime.extension_runtime import ExtensionRuntime, SessionAdditions, SessionContext
@@ -37,6 +39,8 @@ class FlowsRuntime(ExtensionRuntime):
         """Return the flows of a session; raises `ConfigError` for two of one name."""
         own = [ConfiguredFlow(flow, definition.source or "Agent(flows=...)") for flow in definition.flows]
         require_different_names([one.flow for one in own])
+        if not self.process.of_command:
+            _require_agents(definition)
         if not definition.has_builtin_tools:
             return own
         return [*own, *self.process.settings_of_folder(Path(session.cwd)).of("flows").values()]
@@ -48,6 +52,18 @@ def require_different_names(flows: Sequence[Flow]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(f"There are two flows called {name}.", "Rename one of them.")
+
+
+def _require_agents(definition: Definition) -> None:
+    """Raise `UsageError` for a flow of a program that starts an agent which the program does not name."""
+    names = {one.name for one in definition.agents}
+    for flow in definition.flows:
+        if flow.agent and flow.agent not in names:
+            there = ", ".join(sorted(names)) or "none"
+            raise UsageError(
+                f"The flow {flow.name} starts the agent {flow.agent[:64]!r}, which is not one of its agents.",
+                f"Write Agent(agents=[...]) with it. There are: {there}.",
+            )
 
 
 class FlowTools:

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from ....actions.ports import Tool
 from ....actions.ports.message_router import RoutedMessage, refuse_message
+from ....actions.ports.sub_agents import make_task_arguments
 from ....actions.turn.bugs_logged import BugsLogged
 from ....actions.turn.commands import FLOW_COMMAND, parse_command
-from ....actions.turn.flows.answers import fill_structure, fill_text
-from ....actions.turn.flows.flow import Flow
+from ....actions.turn.flows.flow import WHOLE_MESSAGE, Flow
+from ....actions.turn.flows.flow_templates import fill_structure, fill_text
 from ....actions.turn.flows.linear_regex import StepBudget
 from ....actions.turn.flows.triggers import TriggerMatch
 from ....state.application import FlowMatch
@@ -41,7 +42,7 @@ class FlowRouter:
         return None
 
     async def _start_by_name(self, name: str, text: str) -> RoutedMessage:
-        """Start the flow of this name; its text may match a trigger, or is the part `rest`."""
+        """Start the flow of this name. Its text may match a trigger; otherwise it is the part `rest`."""
         flow = next((one for one in self.flows if one.name == name), None)
         if flow is None:
             names = ", ".join(one.name for one in self.flows[:_MOST_NAMED]) or "none"
@@ -55,7 +56,7 @@ class FlowRouter:
         if missing := sorted(flow.needed_names - values.keys()):
             needed = ", ".join(missing)
             return refuse_message(
-                name, f"The flow {name} needs {needed}: write it as one of its triggers has it."
+                name, f"The flow {name} needs {needed}: write it in the form of one of its triggers."
             )
         return self._make_routed(flow, TriggerMatch("its name, after /flow", values), text)
 
@@ -81,6 +82,9 @@ class FlowRouter:
 
     def _fill_arguments(self, flow: Flow, values: Mapping[str, str]) -> dict[str, object]:
         """Return the arguments of the flow's call."""
+        if flow.kind == "agent":
+            prompt = fill_text(flow.prompt or WHOLE_MESSAGE, values)
+            return make_task_arguments(flow.agent, prompt, flow.description or f"the flow {flow.name}")
         if flow.kind != "tool":
             return {}
         own = self._tools.get(flow.target)

@@ -1,4 +1,6 @@
-"""Flows as configuration tables, and what they do in sentences for the person who is asked to trust them."""
+"""Flows as configuration tables, and descriptions of them for a person who must decide whether to
+trust them.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +33,8 @@ class FlowTable(BaseModel):
     reply: _Text = ""
     tool: str = ""
     arguments: dict[str, Any] = Field(default_factory=dict)
+    agent: str = ""
+    prompt: _Text = ""
     http: dict[str, Any] | None = None
     command: str = ""
     instructions: _Text = ""
@@ -53,7 +57,7 @@ def read_flow(name: str, given: Any, source: str, error: type[SandburError] = Co
     """Return the flow of a table; raises `error` with the source and the key."""
     where = f"{source}: `flows.{str(name)[:64]}`"
     if not isinstance(given, dict):
-        raise error(f"{where} is no table.", "Write a table with its keys.")
+        raise error(f"{where} is not a table.", "Write a table with its keys.")
     try:
         table = FlowTable.model_validate(given)
     except ValidationError as invalid:

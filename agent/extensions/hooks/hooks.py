@@ -13,9 +13,9 @@ from ....state.application import ApplicationState, ExecutionMode
 from ....state.calls import HookVerdict, PendingCall
 from ....state.conversation.messages import Message, ToolUse, UserContent, encodable, parse_json_object
 from ...session.observers import Observer
-from .answers import HookAnswer, answer_of, combine_answers
 from .declared import HookCommand, HookEvent
-from .program import HookPlace, run_hook
+from .hook_answers import HookAnswer, answer_of, combine_answers
+from .hook_process import HookPlace, run_hook
 
 _MODES: Mapping[ExecutionMode, str] = {
     "interactive": "default",

@@ -11,8 +11,8 @@ from ...config.setting_reader import SettingReader, SettingValue
 from ...config.sources import fit
 from ...runtime.extension_runtime import ExtensionRuntime, SessionAdditions, SessionContext
 from .declared import HookCommand, HooksConfiguration
+from .hook_process import HookPlace
 from .hooks import Hooks, HookSession
-from .program import HookPlace
 
 
 class HooksReader(SettingReader):

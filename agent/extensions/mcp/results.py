@@ -102,7 +102,7 @@ def _unfit(data: str) -> str:
     try:
         base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        return "is no valid base64"
+        return "is not valid base64"
     return ""
 
 
@@ -113,7 +113,7 @@ def _render_structured(content: Any, texts: Sequence[str]) -> list[str]:
     try:
         written = json.dumps(content, ensure_ascii=False)
     except (ValueError, RecursionError):
-        return ["(structured content that is no plain JSON)"]
+        return ["(structured content that is not plain JSON)"]
     for text in texts:
         if len(text) <= 2 * len(written) + 1000 and _same(text, content):
             return []

@@ -34,18 +34,18 @@ def usable(schema: Mapping[str, Any]) -> dict[str, Any]:
     try:
         size = len(json.dumps(schema))
     except (ValueError, RecursionError, TypeError):
-        raise UnfitSchema("its schema is no plain JSON") from None
+        raise UnfitSchema("its schema is not plain JSON") from None
     if size > MOST_SCHEMA_BYTES:
         raise UnfitSchema(f"its schema has {size:,} bytes; the limit is {MOST_SCHEMA_BYTES:,}")
     if schema.get("type", "object") != "object":
-        raise UnfitSchema("its arguments are no object")
+        raise UnfitSchema("its arguments are not an object")
     flat = _Flattening(schema).node(schema, (), 0)
     if not isinstance(flat, dict):
-        raise UnfitSchema("its arguments are no object")
+        raise UnfitSchema("its arguments are not an object")
     whole = cast("dict[str, Any]", flat)
     properties = whole.get("properties", {})
     if not isinstance(properties, dict):
-        raise UnfitSchema("its properties are no object")
+        raise UnfitSchema("its properties are not an object")
     return {**whole, "type": "object", "properties": properties}
 
 

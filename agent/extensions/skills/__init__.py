@@ -14,7 +14,7 @@ EXTENSION = Extension(
         SlashEntry(
             name="skill",
             usage="[NAME [TASK]]",
-            summary="list the skills, or work by one",
+            summary="list the skills, or use one",
             home=".ui.chat.slash.skills:use_skill",
             editor=".ui.chat.slash.skills:use_skill_in_editor",
             group="Context",

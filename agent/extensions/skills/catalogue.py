@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ....actions.turn.flows.triggers import Triggers, make_triggers
 from ....state.errors import ConfigError
-from ..markdown_files import Marked, TextFolder, list_files, split_front_matter, unquote
+from ..markdown_files import FrontMatterEntry, Marked, TextFolder, list_files, split_front_matter, unquote
 
 FILE_NAME = "SKILL.md"
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -31,6 +31,10 @@ class Skill:
     """The skill's folder within `folder`."""
     triggers: Triggers = _NO_TRIGGERS
     """Messages that choose the skill before the model is asked."""
+    entries: tuple[FrontMatterEntry, ...] = ()
+    """The keys of its file."""
+    runs_as_agent: bool = False
+    """Whether a sub-agent does its work; else the model reads its text."""
 
     @property
     def folder(self) -> Path:
@@ -84,8 +88,27 @@ def _read(notices: list[str], folder: TextFolder, name: str) -> tuple[str, Skill
         notices.append(f"{folder.path / name}: {problem}. Its triggers are left out.")
         triggers = _NO_TRIGGERS
     return skill_name, Skill(
-        skill_name, description, read.body, read.line("allowed-tools", 500), folder, place, triggers
+        skill_name,
+        description,
+        read.body,
+        read.line("allowed-tools", 500),
+        folder,
+        place,
+        triggers,
+        read.entries,
+        _runs_as_agent(read),
     )
+
+
+def _runs_as_agent(read: Marked) -> bool:
+    """Return whether a skill asks for a sub-agent: by `context: fork`, or by a key that only one can have.
+
+    `allowed-tools` alone is advice, as in the format of agentskills.io.
+    """
+    if context := read.line("context", _MOST_NAME):
+        return context == "fork"
+    model = read.line("model", _MOST_NAME)
+    return bool(read.fields.get("agent") or read.fields.get("tools") or model not in ("", "inherit"))
 
 
 def _read_triggers(read: Marked) -> Triggers:

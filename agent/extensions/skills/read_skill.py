@@ -8,11 +8,13 @@ from typing import NamedTuple
 from pydantic import Field
 
 from ....actions.ports import Tool, ToolContext, ToolOutcome, ToolTraits
+from ....actions.ports.sub_agents import TASK_TOOL, name_skill_agent
 from ....actions.tools.builtin import BuiltinTool
 from ....actions.tools.schema import PlainText, ToolArguments
 from ....state.errors import ConfigError
 from .catalogue import Skill, find_skills
 
+NAME = "read_skill"
 _DESCRIPTION = (
     "Read a skill: instructions for a kind of work, which the system prompt lists by name. Read it before you"
     " begin such work, and follow it. With a file you read one that the instructions name."
@@ -48,7 +50,12 @@ def list_skills_for_prompt(
 
 def catalogue(skills: Mapping[str, Skill]) -> str:
     """Return the list of skills in the system prompt."""
-    return "\n".join([_HEAD, *(f"- {skill.name}: {skill.description}" for skill in skills.values())])
+    return "\n".join([_HEAD, *map(_describe, skills.values())])
+
+
+def _describe(skill: Skill) -> str:
+    agent = f' ({TASK_TOOL} with agent="{name_skill_agent(skill.name)}" does it)'
+    return f"- {skill.name}: {skill.description}{agent if skill.runs_as_agent else ''}"
 
 
 class ReadSkillArguments(ToolArguments):
@@ -60,7 +67,7 @@ class ReadSkill(BuiltinTool[ReadSkillArguments]):
     traits = ToolTraits(subject="name", is_quiet=True, outlasts_compression=True)
 
     def __init__(self, skills: Mapping[str, Skill]) -> None:
-        super().__init__("read_skill", _DESCRIPTION, ReadSkillArguments)
+        super().__init__(NAME, _DESCRIPTION, ReadSkillArguments)
         self._skills = skills
 
     async def run(self, arguments: ReadSkillArguments, context: ToolContext) -> ToolOutcome:
@@ -69,8 +76,16 @@ class ReadSkill(BuiltinTool[ReadSkillArguments]):
             known = ", ".join(self._skills) or "none any more"
             return ToolOutcome("error", f"There is no skill {arguments.name[:80]!r}. There are: {known}.")
         if not arguments.file:
-            return ToolOutcome("ok", skill.text())
+            return ToolOutcome("ok", _find_agent(skill, context) or skill.text())
         return await asyncio.to_thread(_file, skill, arguments.file)
+
+
+def _find_agent(skill: Skill, context: ToolContext) -> str:
+    """Return how to start the sub-agent of a skill; empty if the session cannot start one."""
+    agent = name_skill_agent(skill.name)
+    if not skill.runs_as_agent or context.sub_agents is None or not context.sub_agents.can_start(agent):
+        return ""
+    return f'A sub-agent does this work. Start it: {TASK_TOOL}(agent="{agent}", prompt="...").'
 
 
 def _file(skill: Skill, name: str) -> ToolOutcome:
@@ -88,6 +103,7 @@ class SkillTools:
     """Implements `actions.ports.ToolSource` for a session whose prompt lists skills."""
 
     name = "skills"
+    reader = NAME
     list_for_prompt = staticmethod(list_skills_for_prompt)
 
     def __init__(self, cwd: Path, env: Mapping[str, str], names: Sequence[str]) -> None:

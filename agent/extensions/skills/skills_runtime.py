@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....actions.ports import ToolSource
+from ....actions.ports import StartsAgents, Tool, ToolSource, implements
 from ....actions.ports.message_router import RoutedMessage
+from ....actions.ports.sub_agents import TASK_TOOL, make_task_arguments, name_skill_agent
 from ....actions.turn.flows.linear_regex import StepBudget
 from ....state.application import FlowMatch
 from ....state.session import SessionSettings
@@ -46,14 +48,32 @@ class SkillsRuntime(ExtensionRuntime):
         if not context.settings.skills or not context.has_model:
             return SessionAdditions()
         cwd = Path(context.settings.cwd)
-        return SessionAdditions(router=SkillRouter(cwd, self.process.env, context.settings.skills))
+        router = SkillRouter(
+            cwd, self.process.env, context.settings.skills, lambda agent: _can_start(agent, context.tools)
+        )
+        return SessionAdditions(router=router)
+
+
+def _can_start(agent: str, tools: Mapping[str, Tool]) -> bool:
+    tool = tools.get(TASK_TOOL)
+    return implements(tool, StartsAgents) and tool.can_start(agent)
 
 
 class SkillRouter:
     """Implements `actions.ports.MessageRouter`: the first skill with a trigger that matches is chosen."""
 
-    def __init__(self, cwd: Path, env: Mapping[str, str], names: Sequence[str]) -> None:
-        """`names` are the skills of the session, in the order of its prompt."""
+    def __init__(
+        self,
+        cwd: Path,
+        env: Mapping[str, str],
+        names: Sequence[str],
+        can_start: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """`names` are the skills of the session, in the order of its prompt.
+
+        `can_start` returns whether the session may start an agent.
+        """
+        self._can_start = can_start
         self._cwd = cwd
         self._env = env
         self._names = names
@@ -67,10 +87,21 @@ class SkillRouter:
         budget = StepBudget()
         for skill in self._skills:
             if (match := await skill.triggers.match(text, budget)) is not None:
-                return RoutedMessage(
-                    FlowMatch(name=skill.name, kind="skill", why=match.why), text=skill.text()
-                )
+                return self._make_routed(skill, match.why, text)
         return None
+
+    def _make_routed(self, skill: Skill, why: str, message: str) -> RoutedMessage:
+        agent = name_skill_agent(skill.name)
+        if not skill.runs_as_agent or not self._can_start(agent):
+            return RoutedMessage(FlowMatch(name=skill.name, kind="skill", why=why), text=skill.text())
+        match = FlowMatch(name=skill.name, kind="skill_agent", why=why, target=TASK_TOOL, on_failure="model")
+        arguments = make_task_arguments(agent, message, f"the skill {skill.name}")
+        return RoutedMessage(match, json.dumps(arguments, ensure_ascii=False), skill.text())
+
+
+def name_reader() -> str:
+    """Return the name of the tool that reads skills."""
+    return _load_tools().reader
 
 
 def _load_tools() -> type[SkillTools]:

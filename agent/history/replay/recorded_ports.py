@@ -23,7 +23,7 @@ from ....actions.ports.advice import CallAdvice, PromptAdvice
 from ....actions.ports.message_router import RoutedMessage
 from ....actions.ports.run_inputs import ValidateAnswer
 from ....actions.turn.calls.tool_results import edit_note
-from ....actions.turn.output.answers import parse_problem
+from ....actions.turn.output.answer_check import parse_problem
 from ....state.application import FlowMatch, InboxTaken
 from ....state.calls import (
     ApprovalFingerprint,
@@ -74,7 +74,7 @@ class DivergenceError(SandburError):
 
 
 TEXT_KINDS = ("instructions", "skill")
-"""Of flows: the model reads a text with the message."""
+"""The kinds of flows whose text the model reads with the message."""
 
 
 @dataclass(slots=True)
@@ -121,7 +121,7 @@ class RecordedModel:
             return
         message = called.reply or moment.reply
         if message is None or called.finish is None:
-            raise DivergenceError("request", "what the model answered is not in the recording")
+            raise DivergenceError("request", "the model's answer is not in the recording")
         yield Reply(message, cast(FinishReason, called.finish), called.usage, called.discarded)
 
 
@@ -173,7 +173,7 @@ class RecordedTool:
         if result is None and waiting:
             return ToolOutcome("error", "", waits_for=waiting)
         if result is None:
-            return ToolOutcome("error", "(what this call came to is not in the recording)")
+            return ToolOutcome("error", "(the result of this call is not in the recording)")
         content = _find_settled_text(result, moment.before["pending_tool_calls"])
         return ToolOutcome(
             result.outcome,

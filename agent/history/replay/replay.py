@@ -65,8 +65,8 @@ async def replay(
             break
     if not steps:
         raise UsageError(
-            f"No step of session {session_id} can be replayed: an older version recorded them, which"
-            " did not store enough for a replay, or were made by hand.",
+            f"No step of session {session_id} can be replayed: the steps were made by hand,"
+            " or an older version of Sandbur recorded too little for a replay.",
             "The next steps of the session can be replayed.",
         )
     return Replayed(session_id, steps, first, seq, tuple(skipped), divergence)

@@ -140,7 +140,7 @@ def _requests_of(
     return request_settings(settings, toolbox, then.compress_at, output, counter, masks, then.compaction)
 
 
-def _bound(
+def _bind_ports(
     today: Today,
     live: Live,
     settings: SessionSettings,
@@ -262,7 +262,7 @@ class Walk:
         if self._application is None or self._journal is None or self._bound != bound:
             if self._bound is None or self._bound[0] is not moment.owner or self._journal is None:
                 self._journal = RecordedJournal(moment.owner, self._stage)
-            self._application, self._ports = _bound(
+            self._application, self._ports = _bind_ports(
                 self._today, self._live, moment.owner.settings, began.conditions, self._stage, self._journal
             )
             then = _settings_of(moment.owner.settings, began.conditions)

@@ -30,6 +30,7 @@ from ....state.store.recording import (
 from ....state.store.store import Store
 from ....state.trace import ModelCalled, RunBegan, RunEnded
 from ...graph import traits_of
+from ..sub_agents import MOST_LISTED, SubAgentRecord, read_sub_agents
 from ..timeline import list_decided_calls
 from .recorded_calls import CallBook
 from .run_report import (
@@ -307,7 +308,13 @@ class _Reading:
             happened=happened,
             steps=tuple(self._costs.steps),
             audit=audit(self._store.database, [owner for owner, _ in self._lineage]),
+            sub_agents=tuple(self._read_sub_agents()),
         )
+
+    def _read_sub_agents(self) -> Iterator[SubAgentRecord]:
+        mask = self._book.masker.text
+        for one in read_sub_agents(self._store, self._store.index.children_of(self._id, MOST_LISTED)):
+            yield replace(one, name=mask(one.name), description=mask(one.description))
 
     def _list_events(self) -> Iterator[Happened]:
         owner = self._lineage[0][0]

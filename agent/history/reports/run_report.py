@@ -8,6 +8,7 @@ from ....state.conversation.messages import Outcome
 from ....state.maintenance.verify import Audit
 from ....state.session import SessionSettings, SessionSummary
 from ....state.trace import ModelCalled
+from ..sub_agents import SubAgentRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +215,8 @@ class Account:
     happened: tuple[Happened, ...]
     steps: tuple[StepCost, ...]
     audit: Audit
+    sub_agents: tuple[SubAgentRecord, ...] = ()
+    """The sub-agents that its calls started, oldest first."""
 
     @property
     def calls(self) -> list[CallAccount]:

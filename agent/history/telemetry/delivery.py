@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 from urllib.parse import urlsplit
 
-from .settings import Signal
+from .telemetry_settings import Signal
 
 CLOSE_S = 2.0
 """How long the end of a process may wait for a collector, in seconds."""

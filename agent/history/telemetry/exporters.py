@@ -24,12 +24,14 @@ from opentelemetry.sdk.trace.export import (
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from ....actions.ports import Tool
+from ....state.session import SpawnedBy
 from ...version import VERSION
 from .delivery import Channel, Worker
 from .names import AGENT, SCOPE, Meters
 from .session_telemetry import SessionTelemetry
-from .settings import Signal, TelemetrySettings
 from .spans import Outlet
+from .telemetry_settings import Signal, TelemetrySettings
 
 # Delta temporality suits short runs: with cumulative sums, every process would begin again at zero.
 _DELTA: dict[type, AggregationTemporality] = {
@@ -117,7 +119,12 @@ def open_exporters(
 
 
 def observe_session(
-    session_id: str, outlet: Outlet, mask: Callable[[str], str], has_content: bool
+    session_id: str,
+    outlet: Outlet,
+    mask: Callable[[str], str],
+    has_content: bool,
+    spawned_by: SpawnedBy | None = None,
+    tools: Mapping[str, Tool] | None = None,
 ) -> SessionTelemetry:
     """Return the observer that exports the runs of one session."""
-    return SessionTelemetry(session_id, outlet, mask, has_content)
+    return SessionTelemetry(session_id, outlet, mask, has_content, spawned_by, tools)

@@ -2,10 +2,11 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
-from ....actions.ports import ModelRequest, Reply
+from ....actions.ports import ModelRequest, Reply, Tool
 from ....actions.ports.events import (
     ApprovalNeeded,
     Event,
@@ -17,6 +18,7 @@ from ....actions.ports.events import (
 )
 from ....state.application import ApplicationState
 from ....state.calls import PendingCall
+from ....state.session import SpawnedBy
 from ....state.trace import ModelCalled, RunBegan, RunEnded, TraceRecord
 from ...extensions.middleware.middleware import Middleware, NextModelCall
 from ...session.observers import Observer
@@ -51,8 +53,15 @@ class SessionTelemetry(Observer):
     """
 
     def __init__(
-        self, session_id: str, outlet: Outlet, mask: Callable[[str], str], has_content: bool
+        self,
+        session_id: str,
+        outlet: Outlet,
+        mask: Callable[[str], str],
+        has_content: bool,
+        spawned_by: SpawnedBy | None = None,
+        tools: Mapping[str, Tool] | None = None,
     ) -> None:
+        """`spawned_by` is set for a sub-agent. `tools` are those of the session, once it is open."""
         self.middleware = (RequestTap(),) if has_content else ()
         """The middleware around the model. Without the export of content it is empty, so that nothing is
         kept."""
@@ -60,6 +69,8 @@ class SessionTelemetry(Observer):
         self._outlet = outlet
         self._mask = mask
         self._content = Content(mask) if has_content else None
+        self._spawned_by = spawned_by
+        self._tools: Mapping[str, Tool] = {} if tools is None else tools
         self._run: RunSpan | None = None
 
     @property
@@ -69,7 +80,7 @@ class SessionTelemetry(Observer):
     def on_record(self, record: TraceRecord) -> None:
         run, at_ns = self._run, time.time_ns()
         if isinstance(record, RunBegan):
-            self._run = RunSpan(self._outlet, self._session_id, record, at_ns, self._mask)
+            self._run = self._outlet.runs[self._session_id] = self._begin(record, at_ns)
         elif isinstance(record, ModelCalled) and run is not None:
             (tap,) = self.middleware or (RequestTap(),)
             self._outlet.worker.do(
@@ -77,11 +88,30 @@ class SessionTelemetry(Observer):
             )
         elif isinstance(record, RunEnded) and run is not None:
             self._run = None
+            self._outlet.runs.pop(self._session_id, None)
             self._outlet.worker.do(partial(run.end, record, at_ns))
 
     def on_event(self, event: Event, state: ApplicationState) -> None:
         if self._run is not None and isinstance(event, _TRACED_EVENTS):
-            self._outlet.worker.do(partial(self._trace_event, self._run, event, state, time.time_ns()))
+            at_ns = time.time_ns()
+            if isinstance(event, ToolStarted) and self._starts_agents(event.tool):
+                self._run.begin_agent_call(event, at_ns)
+            self._outlet.worker.do(partial(self._trace_event, self._run, event, state, at_ns))
+
+    def _begin(self, record: RunBegan, at_ns: int) -> RunSpan:
+        """Return the span of a new run. That of a sub-agent is below the call of its parent's run."""
+        outlet, by = self._outlet, self._spawned_by
+        if by is None:
+            return RunSpan(outlet, self._session_id, record, at_ns, self._mask)
+        above = outlet.runs.get(by.session_id)
+        # A sub-agent that is asked again runs for another call than the one that started it.
+        options: Any = record.changes.get("run_options") or {}
+        context = None if above is None else above.find_context(options.get("task") or by.call_id)
+        return RunSpan(outlet, self._session_id, record, at_ns, self._mask, by.agents[-1], context)
+
+    def _starts_agents(self, name: str) -> bool:
+        tool = self._tools.get(name)
+        return tool is not None and tool.traits.is_resumable
 
     def _trace_event(self, run: RunSpan, event: Event, state: ApplicationState, at_ns: int) -> None:
         match event:

@@ -1,8 +1,10 @@
 """The spans of one run: the span of the run, and inside it those of its model calls and tool calls."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -118,6 +120,8 @@ class Outlet:
     parent: Context
     """The trace context from the environment. Runs become children of it."""
     worker: Worker
+    runs: dict[str, RunSpan] = field(default_factory=lambda: {})
+    """Session id -> its run that is open now. The runs of its sub-agents are below it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +136,19 @@ class RunSpan:
     export."""
 
     def __init__(
-        self, outlet: Outlet, session_id: str, began: RunBegan, start_ns: int, mask: Callable[[str], str]
+        self,
+        outlet: Outlet,
+        session_id: str,
+        began: RunBegan,
+        start_ns: int,
+        mask: Callable[[str], str],
+        agent: str = names.AGENT,
+        parent: Context | None = None,
     ) -> None:
-        """`mask` removes secrets from messages."""
+        """`mask` removes secrets from messages. `parent` is the context of the call that started a sub-agent.
+
+        Without a parent the run is below the trace context from the environment.
+        """
         self._outlet = outlet
         self._session_id = session_id
         self._start_ns = start_ns
@@ -144,11 +158,12 @@ class RunSpan:
         self._retries: list[tuple[str, int]] = []
         self._tools: dict[str, _RunningTool] = {}
         self._tool_calls = 0
-        self._context = outlet.parent
-        self._own = self._begin(
-            names.INVOKE_AGENT, names.AGENT, SpanKind.INTERNAL, of_beginning(began), start_ns
-        )
-        self._context = set_span_in_context(self._own, outlet.parent)
+        self._agent_calls: dict[str, Span] = {}
+        """The spans of calls that start sub-agents, which begin before their other attributes are known."""
+        self._context = outlet.parent if parent is None else parent
+        attributes: Attributes = {**of_beginning(began), names.AGENT_NAME: encodable(agent)}
+        self._own = self._begin(names.INVOKE_AGENT, agent, SpanKind.INTERNAL, attributes, start_ns)
+        self._context = set_span_in_context(self._own, self._context)
 
     @property
     def trace_id(self) -> str:
@@ -176,15 +191,30 @@ class RunSpan:
     def note_request(self, call_id: str) -> None:
         self._requested.add(call_id)
 
+    def begin_agent_call(self, event: ToolStarted, start_ns: int) -> None:
+        """Begin the span of a call that starts a sub-agent, whose own spans need it at once."""
+        self._agent_calls[event.call_id] = self._begin_call(event, of_call(event), start_ns)
+
+    def _begin_call(self, event: ToolStarted, attributes: Attributes, start_ns: int) -> Span:
+        parent = self._tools.get(event.parent_call_id)
+        context = None if parent is None else set_span_in_context(parent.span, self._outlet.parent)
+        return self._begin(names.EXECUTE_TOOL, event.tool, SpanKind.INTERNAL, attributes, start_ns, context)
+
+    def find_context(self, call_id: str) -> Context:
+        """Return the context of a call that starts a sub-agent; that of the run if it is not open."""
+        span = self._agent_calls.get(call_id)
+        return self._context if span is None else set_span_in_context(span, self._context)
+
     def tool_started(
         self, event: ToolStarted, call: PendingCall | None, content: Attributes, start_ns: int
     ) -> None:
         if call is not None:
             self._outlet.meters.approval("allowed", call.decided_by, encodable(event.tool))
         attributes = {**of_start(event, call), **content}
-        parent = self._tools.get(event.parent_call_id)
-        context = None if parent is None else set_span_in_context(parent.span, self._outlet.parent)
-        span = self._begin(names.EXECUTE_TOOL, event.tool, SpanKind.INTERNAL, attributes, start_ns, context)
+        if (span := self._agent_calls.get(event.call_id)) is None:
+            span = self._begin_call(event, attributes, start_ns)
+        else:
+            span.set_attributes(attributes)
         self._tools[event.call_id] = _RunningTool(encodable(event.tool), span, start_ns)
         self._tool_calls += 1
 
@@ -192,6 +222,7 @@ class RunSpan:
         self, event: ToolFinished, call: PendingCall | None, content: Attributes, end_ns: int
     ) -> None:
         tool = self._tools.pop(event.call_id, None)
+        self._agent_calls.pop(event.call_id, None)
         if tool is not None:
             tool.span.set_attributes(content)
             self._end_tool(tool, event.outcome, end_ns)
@@ -214,6 +245,7 @@ class RunSpan:
         for tool in self._tools.values():
             self._end_tool(tool, "interrupted", end_ns)
         self._tools.clear()
+        self._agent_calls.clear()
         self._own.set_attributes(of_end(ended, self._used, self._tool_calls))
         measured: Attributes = {names.AGENT_NAME: names.AGENT}
         if ended.status in _FAILED_RUN:

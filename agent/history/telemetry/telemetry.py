@@ -7,12 +7,13 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ....actions.ports import Masker
+from ....actions.ports import Masker, Tool
 from ....state.errors import ConfigError
 from ....state.process.installation import make_install_command
+from ....state.session import SpawnedBy
 from ...runtime.extension_runtime import ExtensionRuntime, ProcessContext, SessionAdditions, SessionContext
 from .delivery import CLOSE_S, Channel, DeliveryErrors, end
-from .settings import SIGNALS, Signal, TelemetrySettings, telemetry_settings
+from .telemetry_settings import SIGNALS, Signal, TelemetrySettings, telemetry_settings
 
 if TYPE_CHECKING:
     from .session_telemetry import SessionTelemetry
@@ -52,9 +53,17 @@ class Telemetry:
         except ValueError as invalid:
             raise ConfigError(f"OpenTelemetry rejects its settings: {invalid}") from None
 
-    def session(self, session_id: str, masker: Masker) -> SessionTelemetry:
-        """Return the observer of one session."""
-        return self._observe(session_id, self._outlet, masker.text, self._has_content)
+    def session(
+        self,
+        session_id: str,
+        masker: Masker,
+        spawned_by: SpawnedBy | None = None,
+        tools: Mapping[str, Tool] | None = None,
+    ) -> SessionTelemetry:
+        """Return the observer of one session; `spawned_by` is set for a sub-agent, `tools` are the
+        session's.
+        """
+        return self._observe(session_id, self._outlet, masker.text, self._has_content, spawned_by, tools)
 
     def close(self) -> str:
         """Send the remaining data within a few seconds; return a message for the person, or an empty text."""
@@ -74,7 +83,8 @@ class TelemetryRuntime(ExtensionRuntime):
             self._telemetry = Telemetry.start(self.process.env)
         if self._telemetry is None:
             return SessionAdditions()
-        observer = self._telemetry.session(context.id, context.masker)
+        by = context.settings.spawned_by
+        observer = self._telemetry.session(context.id, context.masker, by, context.tools)
         return SessionAdditions(observers=(observer,), middleware=observer.middleware)
 
     async def finish(self) -> str:

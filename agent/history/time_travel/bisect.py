@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from ....actions.tools.shell.command_output import capture
 from ....actions.tools.shell.execution.process import run_supervised, shell_words
 from ....actions.tools.shell.execution.spool import CommandLimits, Ended, Spool
-from ....actions.tools.shell.output import capture
 from ....state.process.cancellation import run_to_end, wait_until_done
 from .restore import Skipped
 from .touched_files import TouchedFiles

@@ -13,12 +13,13 @@ from burr.tracking.common.models import ActionModel, ApplicationModel, Transitio
 
 from ....actions.ports import PORTS
 from ....state.errors import SessionNotFound
+from ....state.session import SessionSummary
 from ....state.store.sessions.session_rows import Fork, Head
 from ....state.store.store import Store
 from ...graph import build_graph
 from .entries import AppName, app_id, attributes, partition_key
 from .live_recording import LiveRecording, Stretch, Tail, stretches, tail
-from .steps import StepRenderer
+from .step_entries import StepRenderer
 from .texts import Json, Texts
 
 
@@ -47,6 +48,7 @@ _LEAST_STEPS = 50
 each row."""
 _MOST_CACHED_BYTES = 12_000_000
 _FORKS_EVERY_S = 2.0
+_MOST_SUB_AGENTS = 1000
 """Seconds between two searches for forks. Each search reads the whole list, and no event can trigger it."""
 
 
@@ -79,7 +81,9 @@ class SessionPages:
         parent_id, seq = summary.parent_id, summary.parent_seq
         self._parent = None if parent_id is None or seq is None else (parent_id, seq)
         self._recording = self._unread()
+        self._spawned_by = summary.spawned_by
         self._forks: Sequence[Fork] = ()
+        self._sub_agents: Sequence[SessionSummary] = ()
         self._forks_until = 0.0
         self._read: Head | None = None
         self._stretches: Sequence[Stretch] = ()
@@ -109,8 +113,10 @@ class SessionPages:
     def _version(self, head: Head) -> str:
         if time.monotonic() >= self._forks_until:
             self._forks = self._store.index.forks(self._id)
+            self._sub_agents = self._store.index.children_of(self._id, _MOST_SUB_AGENTS)
             self._forks_until = time.monotonic() + _FORKS_EVERY_S
-        facts = repr((head.records, head.status, head.life, head.title, self._forks))
+        sub_agents = tuple(one.id for one in self._sub_agents)
+        facts = repr((head.records, head.status, head.life, head.title, self._forks, sub_agents))
         return hashlib.sha256(facts.encode("utf-8", "replace")).hexdigest()[:32]
 
     def _restart(self) -> None:
@@ -201,10 +207,13 @@ class SessionPages:
                 if cut.first <= stretch.first < cut.end:
                     name = AppName(self._id, stretch.name)
                     yield self._child(name, stretch.first, "spawn_start", head)
-        for fork in self._forks:
-            at = bisect_left(steps, fork.at_seq, key=lambda step: step.seq)
+        begun = ((fork.session_id, fork.at_seq, "fork") for fork in self._forks)
+        # A sub-agent begins in the step after the newest one that was stored then.
+        calls = ((one.id, one.spawned_by.sequence + 1) for one in self._sub_agents if one.spawned_by)
+        for session_id, seq, event in (*begun, *((*call, "spawn_start") for call in calls)):
+            at = bisect_left(steps, seq, key=lambda step: step.seq)
             if steps and cut.first <= min(at, len(steps) - 1) < cut.end:
-                yield self._child(AppName(fork.session_id), min(at, len(steps) - 1), "fork", head)
+                yield self._child(AppName(session_id), min(at, len(steps) - 1), event, head)
 
     def _child(self, name: AppName, index: int, event: str, head: Head) -> Json:
         step = self._recording.steps[index]
@@ -223,9 +232,10 @@ class SessionPages:
         return self._pointer(AppName(parent_id), seq, head)
 
     def _spawner(self, cut: _Cut, head: Head) -> Json | None:
-        if cut.spawned_at is None:
-            return None
-        return self._pointer(AppName(self._id), cut.spawned_at, head)
+        if cut.spawned_at is not None:
+            return self._pointer(AppName(self._id), cut.spawned_at, head)
+        by = self._spawned_by
+        return None if by is None else self._pointer(AppName(by.session_id), by.sequence + 1, head)
 
     def _pointer(self, name: AppName, seq: int | None, head: Head) -> Json:
         key = partition_key(self._texts.format_text(head.title))

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from ....actions.ports import Masker
-from ....actions.tools.shell.output import plain
+from ....actions.tools.shell.command_output import plain
 from ....state.conversation.content import Attachment
 from ....state.conversation.messages import (
     Message,

@@ -15,5 +15,5 @@ EXTENSION = Extension(
             after="acp",
         ),
     ),
-    models={"demo": ".agent.models.demo.model:DemoModel"},
+    models={"demo": ".agent.models.demo.demo_model:DemoModel"},
 )

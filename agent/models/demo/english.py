@@ -32,7 +32,7 @@ ENGLISH = Phrases(
     ),
     hello="Hello! ",
     cannot="",
-    how_to_get_a_model="I am the demo: a fixed program, no language model. For a real one run "
+    how_to_get_a_model="I am the demo: a fixed program and no language model. For a real one run "
     "`export ANTHROPIC_API_KEY=...` or `export OPENAI_API_KEY=...`, or start Ollama; then "
     "`sandbur -m PROVIDER/MODEL`.",
     abilities="""\

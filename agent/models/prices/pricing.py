@@ -11,7 +11,7 @@ from ....state.errors import UsageError
 from ...config.sources import Price
 
 if TYPE_CHECKING:
-    from .catalogue import CataloguePrice
+    from .price_catalogue import CataloguePrice
 
 PriceOf = Callable[[Usage], float | None]
 """Returns the cost of a usage in US dollars; None if its input or output tokens are unknown."""
@@ -95,6 +95,6 @@ def _find_in_catalogue(model: str) -> CataloguePrice | None:
     if provider in _NEVER_LISTED or not name:
         return None
     # The catalogue takes 0.15 s to load, so it is loaded when a price is first needed.
-    from .catalogue import find_catalogue_price
+    from .price_catalogue import find_catalogue_price
 
     return find_catalogue_price(_CATALOGUE_IDS.get(provider, provider), name)

@@ -235,7 +235,7 @@ def why_always_asked_write(sight: Sight, cwd: str, own: tuple[str, ...]) -> str 
     """Return the change of a command line that needs approval even in yolo mode, or None."""
     for seen in sight.commands:
         if _changes_the_questions(seen):
-            return f"changes what is asked about: {' '.join(seen.words[:3])}"
+            return f"changes which calls need a decision: {' '.join(seen.words[:3])}"
     for real, _ in find_writes(sight, cwd):
         if why := why_always_asked(real, own):
             return f"writes to a protected place: {real} ({why})"

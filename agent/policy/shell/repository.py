@@ -167,7 +167,7 @@ def _of_config(repository: str, git: str) -> str | None:
     try:
         status = os.lstat(join(git, "config"))
         if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_CONFIG_BYTES:
-            return "the repository's configuration is no plain file"
+            return "the repository's configuration is not a plain file"
         # `splitlines` would be wrong here: git does not treat a lone carriage return as a line end.
         text = Path(git, "config").read_bytes().decode().replace("\r\n", "\n")
     except FileNotFoundError:
@@ -179,7 +179,7 @@ def _of_config(repository: str, git: str) -> str | None:
         return f"the repository's configuration sets {key}, with which git may run a program"
     for place in (join(git, "hooks"), *(join(repository, hook) for hook in hooks)):
         if lexists(join(place, "post-index-change")):
-            return "the repository has a hook for when git looks"
+            return "the repository has a hook that read-only git commands run"
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -43,45 +43,65 @@ OnApproval = Callable[[PendingToolCall], Awaitable[ApprovalVerdict] | ApprovalVe
 
 
 class ApprovalHandler:
-    """Asks the program's function about the waiting calls of one run, once per call."""
+    """Asks the program's function about the waiting calls of one run, once per call, one call at a time."""
 
     def __init__(self, decide: OnApproval | None) -> None:
         self._decide = decide
-        self._asked: set[str] = set()
-        self._task: asyncio.Future[list[CallDecision]] | None = None
+        self._turn = asyncio.Lock()
+        self._answers: dict[str, asyncio.Task[CallDecision | None]] = {}
+        """Call id -> the answer of the function, or the function that still decides."""
+        self._used: set[str] = set()
+        """The calls whose answer a run has got."""
         self._is_stopped = False
+
+    async def decide(self, calls: Sequence[PendingCall]) -> list[CallDecision]:
+        """Return the decisions about calls of a sub-agent; others beside it run on.
+
+        `decisions_after` returns what the function decides, or raises its error, if this is cancelled or the
+        function fails.
+        """
+        tasks = await self._ask([PendingToolCall.of(call) for call in calls])
+        has_failed = any(task.exception() for task in tasks.values() if not task.cancelled())
+        return [] if has_failed else self._use(tasks)
 
     async def decisions_after(self, event: Event) -> list[CallDecision]:
         """Return the decisions after the end of a run; an empty list if no call waits, or calls shall go on
         waiting."""
-        if self._decide is None or self._is_stopped or not isinstance(event, RunFinished):
+        if not isinstance(event, RunFinished) or event.status != "needs_approval":
             return []
-        calls = [
-            call for call in event.pending if call.kind == "approval" and call.call_id not in self._asked
-        ]
-        if event.status != "needs_approval" or not calls:
-            return []
-        self._task = asyncio.ensure_future(self._ask([PendingToolCall.of(call) for call in calls]))
-        await asyncio.wait([self._task])
-        return [] if self._task.cancelled() else self._task.result()
+        calls = [PendingToolCall.of(one) for one in event.pending if one.kind == "approval"]
+        return self._use(await self._ask(calls))
 
-    async def _ask(self, calls: list[PendingToolCall]) -> list[CallDecision]:
-        decisions: list[CallDecision] = []
-        for call in calls:
-            self._asked.add(call.call_id)
-            assert self._decide is not None, "only a handler with a function asks"
-            answer = self._decide(call)
+    async def _ask(self, calls: Sequence[PendingToolCall]) -> dict[str, asyncio.Task[CallDecision | None]]:
+        """Return the ended answers about calls whose answer no run has got."""
+        new = [call for call in calls if call.call_id not in self._used]
+        if self._decide is None or self._is_stopped or not new:
+            return {}
+        for call in new:
+            if call.call_id not in self._answers:
+                self._answers[call.call_id] = asyncio.ensure_future(self._ask_one(call, self._decide))
+        tasks = {call.call_id: self._answers[call.call_id] for call in new}
+        await asyncio.wait(tasks.values())
+        return tasks
+
+    def _use(self, tasks: Mapping[str, asyncio.Task[CallDecision | None]]) -> list[CallDecision]:
+        """Return the decisions; raises the error of the function."""
+        found = [one for task in tasks.values() if not task.cancelled() and (one := task.result())]
+        self._used.update(tasks)
+        return found
+
+    async def _ask_one(self, call: PendingToolCall, decide: OnApproval) -> CallDecision | None:
+        async with self._turn:
+            answer = decide(call)
             verdict = await answer if inspect.isawaitable(answer) else answer
-            if verdict is not None:
-                decisions.append(_make_decision(call, verdict))
-        return decisions
+        return None if verdict is None else _make_decision(call, verdict)
 
     def stop(self) -> None:
         """Ask no further questions. A function that is still deciding is cancelled, and its calls go on
         waiting."""
         self._is_stopped = True
-        if self._task is not None:
-            self._task.cancel()
+        for task in self._answers.values():
+            task.cancel()
 
 
 def _make_decision(call: PendingToolCall, verdict: bool | str) -> CallDecision:

@@ -1,4 +1,4 @@
-"""The tables of a store on a server: created, checked, and brought up to date."""
+"""Creates, checks and updates the tables of a store on a server."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def find_table_problems(server: Server, connection: Connection) -> list[str]:
 
 
 def _load_columns(server: Server, connection: Connection) -> dict[str, set[str]]:
-    """Return the columns of those tables that have the name of one of ours."""
+    """Return the columns of the tables whose names Sandbur uses."""
     found: dict[str, set[str]] = {}
     for table, column in connection.query(server.columns, ()):
         if table in COLUMNS:
@@ -153,7 +153,7 @@ def _read_version(connection: Connection) -> int | None:
 
 
 def _require_free(server: Server, present: dict[str, set[str]]) -> None:
-    """Raise `StoreError` for tables of another program. Tables with our columns may be half created."""
+    """Raise `StoreError` for tables of another program. Tables with Sandbur's columns may be half created."""
     if others := sorted(table for table, columns in present.items() if columns != set(COLUMNS[table])):
         raise _make_foreign_error(server, others)
 
@@ -185,7 +185,7 @@ def _create_text_index(server: Server) -> list[Statement]:
 
 
 def _declare_indexes(server: Server, creation: str) -> str:
-    """Return the indexes for the text that creates a table, where they are no statements of their own."""
+    """Return the indexes as parts of CREATE TABLE, for servers on which they are not separate statements."""
     table = creation.split(maxsplit=3)[2]
     clauses = [] if server.has_partial_indexes else make_index_clauses(server.title_start, table)
     if table == "session_texts" and server.text_index.clause:

@@ -1,4 +1,4 @@
-"""The file of an SQLite store: created private, opened, and known to be the same file later."""
+"""Creates and opens the private file of an SQLite store, and detects when another file replaces it."""
 
 import os
 import pwd
@@ -24,7 +24,7 @@ class StorePlace(Protocol):
     is_volatile: bool
     """True if the database ends with the process."""
     lock: threading.RLock
-    """Whoever uses the connection holds it."""
+    """The lock that each user of the connection holds."""
 
     @property
     def body(self) -> str:
@@ -176,7 +176,7 @@ def _require_followable(link: Path) -> None:
     if not link.exists():
         raise StoreError(
             f"The store {link} is a link to a file that does not exist: {os.readlink(link)}.",  # noqa: PTH115
-            "Nothing was made there. Remove the link, or name another file with --store.",
+            "Nothing was created there. Remove the link, or name another file with --store.",
         )
     require_own_file(link.resolve().parent)
 

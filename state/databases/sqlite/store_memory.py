@@ -32,7 +32,7 @@ class StoreMemory:
         """Keep the connection: the sessions are there as long as the process."""
 
     def require_unused(self) -> None:
-        """Do nothing: nobody can have lost what ends with its process."""
+        """Do nothing: a new database in memory has held no sessions."""
 
     def require_same(self) -> None:
         """Do nothing: no other process can replace it."""
@@ -47,7 +47,7 @@ class StoreMemory:
         """Return None: no other process can lock it."""
 
     def write_mark(self, session_id: str, records: int) -> None:
-        """Do nothing: no tail gets lost."""
+        """Do nothing: the newest records cannot get lost."""
 
     def read_mark(self, session_id: str) -> int:
         return -1

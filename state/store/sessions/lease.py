@@ -30,7 +30,7 @@ def make_held_error(session_id: str, owner: str, was_taken: bool = False) -> Ses
         )
     return SessionHeld(
         f"Session {session_id} is running in process {pid} on {host}.",
-        "Wait for it, stop it, or continue in a copy: sandbur fork",
+        "Wait for it, stop it, send it a message with `sandbur steer`, or continue in a copy: sandbur fork",
     )
 
 

@@ -30,7 +30,9 @@ STATUSES = (
 
 @dataclass(frozen=True, slots=True)
 class SpawningCall:
-    """The call that spawned a session as a child, which is no fork: it shares no step with its parent."""
+    """The call that spawned a session as a child. A child is not a fork: it shares no step with its
+    parent.
+    """
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
 
@@ -117,9 +119,9 @@ class LabelFilter:
     since: str = ""
     """The earliest time of the last change, as the store writes times; empty: any."""
     until: str = ""
-    """The first time that is too late; empty: any."""
+    """The end of the period, which is excluded; empty: any."""
     after: tuple[str, str] | None = None
-    """Time and id of a session: only the sessions that follow it, newest first."""
+    """The time and the id of a session; only the sessions after it in the list are selected."""
     matching: Statement | None = None
     """A further condition on `heads`; see `find_text`."""
 

@@ -1,4 +1,4 @@
-"""Full text over sessions: an index of the words in their messages, which each search brings up to date."""
+"""Full-text search over sessions. Each search first adds the new messages to an index of words."""
 
 import hashlib
 import re
@@ -15,13 +15,13 @@ from ...process.crashpoints import reach
 _SESSIONS_AT_ONCE = 100
 _NOTICE_FROM_SESSIONS = 1000
 _MOST_WORDS = 20_000
-"""Distinct words of one session; further ones are not found."""
+"""The most distinct words of one session in the index. Further words are not found."""
 _MOST_WORD_CHARS = 60
 _WORD = re.compile(r"[^\W_]+")
 _UNSPACED = re.compile(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+)")
 """Characters of scripts that do not separate words: Chinese and Japanese."""
 _TEXTS = ("text", "arguments", "content")
-"""Fields of the blocks of a message that have words."""
+"""The fields of message blocks whose words are indexed."""
 
 
 def find_text(database: Database, tenant: str, text: str) -> Statement:
@@ -44,7 +44,7 @@ def find_text(database: Database, tenant: str, text: str) -> Statement:
 def update_index(database: Database, tenant: str) -> None:
     """Index the messages that are not indexed yet, in one transaction for each hundred sessions.
 
-    A search that is interrupted leaves whole sessions behind, and the next one goes on from there.
+    After an interruption, the next search continues with the sessions that are not indexed yet.
     """
     database.create_text_index()
     after, count = "", 0

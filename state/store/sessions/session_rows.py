@@ -20,6 +20,7 @@ from ...process.identity import is_process_gone, is_process_here
 from ...session import SessionSettings, clean_title, make_title
 from ..files.contents import UNUSED_CONTENTS
 from ..seals import write_marks
+from .family import list_descendants
 from .lease import Claim, make_head_update, make_held_error, make_moved_error
 from .listing import (
     SessionSummary,
@@ -287,18 +288,30 @@ class SessionIndex:
             )
         return SessionNotFound(f"There is no session {printable!r}.", "See them with: sandbur sessions list")
 
-    def delete(self, session_id: str) -> None:
+    def delete(self, session_id: str) -> list[str]:
+        """Delete a session and its sub-agents; return their ids, the session last.
+
+        A process that dies meanwhile leaves the session and some of its sub-agents.
+        """
+        family = [session_id, *list_descendants(self._database, session_id)][::-1]
+        heads = {one: self._require_deletable(one) for one in family}
+        for one, head in heads.items():
+            also = UNUSED_CONTENTS if one == session_id else ()
+            try:
+                delete_session(self._database, one, head.epoch, head.owner, also)
+            except GuardFailed:
+                raise make_held_error(one, self.head(one).owner) from None
+        return family
+
+    def _require_deletable(self, session_id: str) -> Head:
+        """Return the head of a session. Raises `SessionHeld` if it runs, `StoreError` if it has a fork."""
         head = self.head(session_id)
         if seems_held(head.owner, head.lease_until):
             raise make_held_error(session_id, head.owner)
-        children = self._database.query("SELECT id FROM sessions WHERE parent_id = ?", (session_id,))
-        if children:
-            raise StoreError(f"Session {session_id} has the fork {children[0][0]}.", "Delete the fork first.")
-
-        try:
-            delete_session(self._database, session_id, head.epoch, head.owner, UNUSED_CONTENTS)
-        except GuardFailed:
-            raise make_held_error(session_id, self.head(session_id).owner) from None
+        forks = self._database.query("SELECT id FROM sessions WHERE parent_id = ?", (session_id,))
+        if forks:
+            raise StoreError(f"Session {session_id} has the fork {forks[0][0]}.", "Delete the fork first.")
+        return head
 
 
 def delete_session(
@@ -373,15 +386,19 @@ class WaitingRun:
 
 
 def list_due_runs(database: Database, tenant: str, now: datetime) -> list[WaitingRun]:
-    """Return the runs that should continue, the one that waits longest first."""
+    """Return the runs that should continue, the one that waits longest first.
+
+    A sub-agent whose parent is among them is left out: the run of the parent goes on with it.
+    """
     rows = database.query(
-        "SELECT s.id, h.title, h.status, h.wake_at, h.owner, h.lease_until, h.last_seq, s.settings FROM"
-        " sessions s"
+        "SELECT s.id, h.title, h.status, h.wake_at, h.owner, h.lease_until, h.last_seq, s.settings,"
+        " s.parent_session FROM sessions s"
         # A session without steps has no message to answer.
         " JOIN heads h ON h.session_id = s.id WHERE s.tenant = ? AND h.last_seq >= 0"
         " AND (h.status = 'running' OR (h.wake_at <> '' AND h.wake_at <= ?)) ORDER BY h.updated_at, s.id",
         (tenant, format_time(now)),
     )
+    due = {row[0] for row in rows}
     return [
         WaitingRun(
             session_id,
@@ -389,6 +406,7 @@ def list_due_runs(database: Database, tenant: str, now: datetime) -> list[Waitin
             "its process died" if status == "running" else f"its time came at {wake_at}",
             make_held_error(session_id, owner).message if seems_held(owner, lease_until) else "",
         )
-        for session_id, title, status, wake_at, owner, lease_until, last_seq, settings in rows
-        if not is_foreign_at(SessionSettings.model_validate_json(settings).imported_seq, int(last_seq))
+        for session_id, title, status, wake_at, owner, lease_until, last_seq, settings, parent in rows
+        if parent not in due
+        and not is_foreign_at(SessionSettings.model_validate_json(settings).imported_seq, int(last_seq))
     ]

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from support.crash.past import Past
 from support.crash.place import Ended, Place
-from support.crash.points import reached
-from support.crash.scenarios import rounds, wanted
+from support.crash.points import count_reached
+from support.crash.scenarios import make_call, rounds
 from support.models.server import Answer, ModelServer, Request, say
 from support.models.turns import calls
 
@@ -16,7 +16,7 @@ FLAGS = ("--mode", "interactive", "--allow", f"run_shell_command({SWAP})")
 
 
 def respond(request: Request) -> Answer:
-    both = calls(wanted("run_shell_command", command=SWAP), wanted("read_file", path="src/key"))
+    both = calls(make_call("run_shell_command", command=SWAP), make_call("read_file", path="src/key"))
     return rounds(Past(request), both, say("all is said"))
 
 
@@ -46,7 +46,7 @@ def commits(tmp_path_factory: pytest.TempPathFactory, server: ModelServer) -> in
     words = ("-p", "do it", "-m", place.model, "--session-id", place.session_id, "--output-format", "json")
     ended = place.run(*words, *FLAGS, trace=trace)
     assert asks(ended), ended.err
-    return reached(trace)["store_after_commit"]
+    return count_reached(trace)["store_after_commit"]
 
 
 POINTS = ("tool_ran:1", "store_before_commit:-1", "store_after_commit:-1", "store_before_commit:0")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.crash.place import Place
 from support.crash.scenarios import effect
-from support.crash.worlds import configured
+from support.crash.worlds import write_configuration
 from support.models.server import ModelServer, Request, Turn, say
 from support.models.turns import calls
 from support.victims.victims import run_victim
@@ -26,7 +26,7 @@ hooks = [{{type = "command", command = "{}", timeout = 600}}]
 
 def place_in(folder: Path, server: ModelServer, command: str = LOG) -> Place:
     place = Place(folder, server)
-    configured(place.folder, CONFIG.format(command))
+    write_configuration(place.folder, CONFIG.format(command))
     return place
 
 
@@ -64,7 +64,7 @@ def test_a_kill_while_a_hook_looks_at_a_result_makes_no_outcome_unknown(tmp_path
     kill = "echo ran >> ../hooks.log; kill -9 $(cat ../agent.pid); sleep 600"
     with ModelServer(respond) as server:
         place = Place(tmp_path, server)
-        configured(place.folder, CONFIG.replace("PreToolUse", "PostToolUse").format(kill))
+        write_configuration(place.folder, CONFIG.replace("PreToolUse", "PostToolUse").format(kill))
         assert place.begin().code == -9
         assert place.left_running() == []
         ended = place.resume()

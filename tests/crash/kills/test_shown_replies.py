@@ -11,7 +11,7 @@ import pytest
 from support.commands.command import Command
 from support.crash.place import Ended, Place
 from support.crash.scenarios import effect
-from support.crash.worlds import configured
+from support.crash.worlds import write_configuration
 from support.models.server import ModelServer, Request, Turn, say
 from support.models.turns import calls
 from support.stores.databases import DATABASES, fresh_url
@@ -46,7 +46,7 @@ def test_a_reply_is_on_disk_before_its_hooks_run(
 ) -> None:
     with fresh_url(kind, tmp_path) as url:
         place = Place(tmp_path / "place", server, store=url)
-        configured(place.folder, HOOK.format(event="PreToolUse", command=LOG))
+        write_configuration(place.folder, HOOK.format(event="PreToolUse", command=LOG))
         assert place.begin(crash=point).code == -9
         ended = place.resume()
         assert (ended.code, ended.result["result"], place.effects) == (0, "done", ["one", "one-end"])
@@ -62,7 +62,7 @@ def test_an_answer_is_on_disk_before_a_hook_looks_at_the_end_of_the_turn(tmp_pat
     kill = "kill -9 $(cat ../agent.pid); sleep 600"
     with ModelServer(lambda request: say("the answer")) as server:
         place = Place(tmp_path, server)
-        configured(place.folder, HOOK.format(event="Stop", command=kill))
+        write_configuration(place.folder, HOOK.format(event="Stop", command=kill))
         assert place.begin().code == -9
         (place.folder / ".config/sandbur/config.toml").write_text("")
         ended = place.resume("--output-format", "stream-json")

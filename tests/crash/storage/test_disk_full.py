@@ -11,7 +11,7 @@ from support.crash.checks import check_journal, check_requests, check_world
 from support.crash.place import Place
 from support.crash.scenarios import SCENARIOS, WITH_RULES
 from support.models.server import ModelServer
-from support.tools.small_disk import fill, mounted, needs_root
+from support.tools.small_disk import fill, mount_small_disk, needs_root
 
 TOOLS = SCENARIOS["tools"]
 ALL = ["one", "one-end", "two", "two-end"]
@@ -58,7 +58,7 @@ def carry_on(place: Place, failures: int) -> None:
 @needs_root
 @pytest.mark.parametrize("free_kb", LEVELS)
 def test_a_full_disk_stops_the_run_and_loses_nothing(place: Place, free_kb: int) -> None:
-    with mounted(place.home, "4M"):
+    with mount_small_disk(place.home, "4M"):
         # A store that exists: the start itself is the other test's.
         assert place.run("-p", "hello", "-m", "demo").code == 0
         filler = fill(place.home, leave=free_kb * 1024)
@@ -76,7 +76,7 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(place: Place, free_kb: int)
 
 @needs_root
 def test_a_full_disk_at_the_first_start_is_said(place: Place) -> None:
-    with mounted(place.home, "1M"):
+    with mount_small_disk(place.home, "1M"):
         filler = fill(place.home, leave=0)
         ended = place.run(*begin(place))
         assert ended.code == 1
@@ -90,7 +90,7 @@ def test_a_full_disk_at_the_first_start_is_said(place: Place) -> None:
 
 @needs_root
 def test_a_disk_that_fills_up_during_a_command_is_told_and_nothing_runs_twice(place: Place) -> None:
-    with mounted(place.home, "4M"):
+    with mount_small_disk(place.home, "4M"):
         hook = f"case $1 in two) head -c 8M /dev/zero > {place.home}/filler;; esac; true\n"
         (place.folder / "hook").write_text(hook)
         ended = place.run(*begin(place))
@@ -124,7 +124,7 @@ def test_a_store_that_may_not_grow_stops_the_run_and_loses_nothing(place: Place,
 
 @needs_root
 def test_a_person_is_asked_about_what_a_full_disk_left_open(place: Place) -> None:
-    with mounted(place.home, "4M"):
+    with mount_small_disk(place.home, "4M"):
         hook = f"case $1 in two) head -c 8M /dev/zero > {place.home}/filler;; esac; true\n"
         (place.folder / "hook").write_text(hook)
         words = ("-p", "do it", *WITH_RULES, "-m", place.model, "--session-id", place.session_id)

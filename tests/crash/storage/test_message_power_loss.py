@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from support.crash.disk_log import Disk, Policy, changes, compiled, needs_compiler, write_image
+from support.crash.disk_log import Disk, Policy, changes, compile_library, needs_compiler, write_image
 from support.crash.place import Place
 from support.models.server import ModelServer, say
 
@@ -30,7 +30,7 @@ def messages(folder: Path) -> list[str] | None:
 
 
 def test_no_power_loss_loses_an_acknowledged_message(tmp_path: Path) -> None:
-    library, log = compiled(tmp_path), tmp_path / "log"
+    library, log = compile_library(tmp_path), tmp_path / "log"
     with ModelServer([say("hello")]) as server:
         place = Place(tmp_path / "run", server)
         place.session_id = ID

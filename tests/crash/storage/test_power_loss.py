@@ -18,7 +18,7 @@ from support.crash.disk_log import (
     Disk,
     Policy,
     changes,
-    compiled,
+    compile_library,
     needs_compiler,
     write_image,
 )
@@ -39,7 +39,7 @@ RESUMES = 200 if FULL else 12
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Change]]:
     """A whole run in two processes, and every change it made to the disk."""
     folder = tmp_path_factory.mktemp("power")
-    library, log = compiled(folder), folder / "log"
+    library, log = compile_library(folder), folder / "log"
     with ModelServer(TOOLS.responder()) as server:
         place = Place(folder / "run", server)
         place.session_id = "00000000-0000-4000-8000-000000000000"

@@ -14,7 +14,7 @@ from support.crash.place import Ended, Place
 from support.crash.scenarios import SCENARIOS
 from support.models.server import ModelServer
 from support.places import ROOT
-from support.tools.small_disk import mounted, needs_root
+from support.tools.small_disk import mount_small_disk, needs_root
 
 from sandbur.state.application import GRAPH_VERSION
 
@@ -230,7 +230,7 @@ def test_a_session_of_a_newer_graph_is_refused_and_kept(place: Place) -> None:
 
 @needs_root
 def test_a_store_on_a_read_only_disk_is_refused(place: Place) -> None:
-    with mounted(place.folder / "disk", "4M") as disk:
+    with mount_small_disk(place.folder / "disk", "4M") as disk:
         store = f"sqlite:///{disk}/sandbur.db"
         assert place.begin("--yolo", "--store", store).code == 0
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)

@@ -10,7 +10,7 @@ SLOW = "echo half; echo x >> effects; sleep 600"
 ALLOW = ("--allow", "run_shell_command(*)")
 
 
-def killed_in_a_command(command: Command, shell: str = SLOW) -> str:
+def kill_in_command(command: Command, shell: str = SLOW) -> str:
     """Let the demo model run a command, kill the agent after the effect, and return the session's id."""
     session_id = str(uuid.uuid4())
     before = effects(command)

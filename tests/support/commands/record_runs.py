@@ -113,11 +113,11 @@ def settled() -> None:
     allow = ("--allow", "run_shell_command(*)")
     with RunRecorder.make("settled", script) as run:
         begin = ("-p", "Do it.", "-m", "openai-chat/demo", "--session-id", run.id, *allow)
-        run.stopped(effects.exists, signal.SIGKILL, *begin)
+        run.stop_when(effects.exists, signal.SIGKILL, *begin)
         run.resume()
         (first,) = run.pending()
         settle = ("settle", run.id, first, "--as", "done", "--result", "I looked.")
-        run.stopped(lambda: effects.read_text() == "x\nx\n", signal.SIGKILL, *settle)
+        run.stop_when(lambda: effects.read_text() == "x\nx\n", signal.SIGKILL, *settle)
         run.resume()
         (second,) = run.pending()
         run.run("settle", run.id, second, "--as", "failed")
@@ -134,7 +134,7 @@ def carried_on() -> None:
     ]
     with RunRecorder.make("carried_on", script) as run:
         begin = ("-p", "Write, then wait.", "-m", "openai-chat/demo", "--session-id", run.id, "--yolo")
-        run.stopped((PLACE / "site/began").exists, signal.SIGKILL, *begin)
+        run.stop_when((PLACE / "site/began").exists, signal.SIGKILL, *begin)
         run.resume()
         run.keep("carried_on")
 
@@ -150,8 +150,8 @@ def interrupted() -> None:
     began = PLACE / "site/began"
     with RunRecorder.make("interrupted", script) as run:
         first = ("-p", "Wait.", "-m", "openai-chat/demo", "--session-id", run.id, "--yolo")
-        run.stopped(lambda: run.server.served > 0, signal.SIGINT, *first)
-        run.stopped(began.exists, signal.SIGINT, "-p", "-r", run.id)
+        run.stop_when(lambda: run.server.served > 0, signal.SIGINT, *first)
+        run.stop_when(began.exists, signal.SIGINT, "-p", "-r", run.id)
         run.resume()
         run.on("Never mind.")
         run.keep("interrupted")

@@ -70,7 +70,7 @@ class RunRecorder:
         assert ended.code in expected, (words, ended)
         return ended
 
-    def stopped(self, until: Callable[[], bool], number: signal.Signals, *words: str) -> None:
+    def stop_when(self, until: Callable[[], bool], number: signal.Signals, *words: str) -> None:
         """Run the command until the condition holds, then send a signal."""
         process = self.command.start(*words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 120

@@ -21,13 +21,13 @@ from typing import Any, NoReturn
 MODULES = (
     "sandbur.ui.cli.main",
     "sandbur.ui.cli.arguments",
-    "sandbur.ui.cli.failures",
+    "sandbur.ui.cli.failure_reports",
     "sandbur.ui.headless.headless",
     "sandbur.ui.headless.json_output",
     "sandbur.ui.cli.open_session",
     "sandbur.ui.terminal.lines",
     "sandbur.ui.terminal.live",
-    "sandbur.ui.terminal.text.markdown",
+    "sandbur.ui.terminal.text.markdown_blocks",
     "sandbur.ui.terminal.render",
     "sandbur.agent.runtime.runtime",
     "sandbur.agent.session.session",
@@ -43,7 +43,7 @@ MODULES = (
     "sandbur.agent.policy.shell.read_paths",
     "sandbur.agent.policy.shell.repository",
     "sandbur.agent.policy.shell.seen_commands",
-    "sandbur.agent.models.demo.model",
+    "sandbur.agent.models.demo.demo_model",
     "sandbur.agent.models.connect",
     "sandbur.agent.models.transport.http",
     "sandbur.agent.models.wires.openai_chat",
@@ -76,7 +76,7 @@ MODULES = (
     "sandbur.agent.agents.agents_runtime",
     "sandbur.agent.extensions.skills.skills_runtime",
     "sandbur.state.maintenance.verify",
-    "sandbur.ui.commands.sessions.listing",
+    "sandbur.ui.commands.sessions.session_table",
     "rich.markdown",
     "rich.table",
     "httpx2",
@@ -89,7 +89,7 @@ MODULES = (
     "genai_prices.data_units",
 )  # fmt: skip
 MODULES_OF_COMMANDS = {
-    "acp": ("sandbur.ui.acp.serving", "sandbur.agent.extensions.mcp.connection"),
+    "acp": ("sandbur.ui.acp.editor_server", "sandbur.agent.extensions.mcp.connection"),
     "mcp": ("sandbur.ui.commands.mcp.run_tools", "sandbur.agent.extensions.mcp.connection"),
 }
 """First word of a command -> further modules, which are imported at the first request for such a command."""
@@ -118,13 +118,13 @@ class Server:
                 if key.fileobj == 0:
                     return None
                 if key.fileobj is self._listener:
-                    request = self._accepted()
+                    request = self._accept()
                     if request is not None:
                         return request
                 else:
-                    self._ended(key)
+                    self._handle_end(key)
 
-    def _accepted(self) -> dict[str, Any] | None:
+    def _accept(self) -> dict[str, Any] | None:
         connection, _ = self._listener.accept()
         size, fds, _, _ = socket.recv_fds(connection, 8, 3, socket.MSG_WAITALL)
         with connection.makefile("rb") as stream:
@@ -155,7 +155,7 @@ class Server:
             os.close(fd)
         return request
 
-    def _ended(self, key: selectors.SelectorKey) -> None:
+    def _handle_end(self, key: selectors.SelectorKey) -> None:
         pid, connection = key.data
         self._selector.unregister(key.fd)
         os.close(key.fd)

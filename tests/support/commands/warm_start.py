@@ -44,7 +44,7 @@ class WarmStart:
         self, words: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: str | None
     ) -> tuple[int, bytes, bytes]:
         """Return exit code, stdout and stderr, as `subprocess.run` has them."""
-        return self.start(words, cwd, env, stdin).ended(_TIMEOUT_S)
+        return self.start(words, cwd, env, stdin).wait_for_end(_TIMEOUT_S)
 
     def start(
         self,
@@ -86,12 +86,12 @@ class WarmStart:
             "program": "" if program is None else str(program),
         }
         message = json.dumps(request).encode()
-        connection = self._connected()
+        connection = self._connect()
         socket.send_fds(connection, [len(message).to_bytes(8, "big")], fds)
         connection.sendall(message)
         return Launched(connection)
 
-    def _connected(self) -> socket.socket:
+    def _connect(self) -> socket.socket:
         end = time.monotonic() + 60
         while True:
             connection = socket.socket(socket.AF_UNIX)
@@ -162,7 +162,7 @@ class Running:
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
-    def ended(self, timeout_s: float) -> tuple[int, bytes, bytes]:
+    def wait_for_end(self, timeout_s: float) -> tuple[int, bytes, bytes]:
         """Wait for the end; return exit code, stdout and stderr.
 
         After `timeout_s` seconds, kill the command and raise `subprocess.TimeoutExpired`.

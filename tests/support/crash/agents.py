@@ -25,7 +25,7 @@ async def ledger() -> AsyncIterator[Path]:
     write_ledger("close")
 
 
-def noted(word: str, into: Path) -> str:
+def add_note(word: str, into: Path) -> str:
     with into.open("a") as lines:
         lines.write(f"{word}\n")
         lines.flush()
@@ -45,13 +45,13 @@ def is_noted(word: str, into: Annotated[Path, Depends(ledger)]) -> str | None:
 @tool
 async def note(word: str, into: Annotated[Path, Depends(ledger)]) -> str:
     """Note a word."""
-    return noted(word, into)
+    return add_note(word, into)
 
 
 @tool(effect="verifiable", check=is_noted)
 def note_once(word: str, into: Annotated[Path, Depends(ledger)]) -> str:
     """Note a word; a check can find out whether the word was noted."""
-    return noted(word, into)
+    return add_note(word, into)
 
 
 @tool(effect="read")

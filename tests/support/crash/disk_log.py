@@ -22,7 +22,7 @@ Policy = Literal["nothing", "everything", "anything"]
 needs_compiler = unless(COMPILER is not None, "needs a C compiler")
 
 
-def compiled(folder: Path) -> Path:
+def compile_library(folder: Path) -> Path:
     """Compile the library that logs; return its path."""
     library = folder / "disk_log.so"
     source = Path(__file__).with_name("disk_log.c")
@@ -67,7 +67,7 @@ class Inode:
                 chance.shuffle(kept)
         content = bytearray(self.durable)
         for change in kept:
-            _apply(content, _torn(change, chance) if policy == "anything" else change)
+            _apply(content, _tear(change, chance) if policy == "anything" else change)
         return bytes(content)
 
 
@@ -80,7 +80,7 @@ def _apply(content: bytearray, change: Change) -> None:
     content[change.offset : change.offset + len(change.data)] = change.data
 
 
-def _torn(change: Change, chance: random.Random) -> Change:
+def _tear(change: Change, chance: random.Random) -> Change:
     """Cut one write in four at a sector."""
     if change.what != WRITE or len(change.data) <= _SECTOR or chance.random() < 0.75:
         return change

@@ -43,7 +43,7 @@ def _matrix(store: str, options: argparse.Namespace) -> int:
     wanted = options.scenario or SCENARIOS.keys()
     recordings = [one for one in plans.recordings(store) if one.scenario in wanted]
     recorded = _run(recordings, options.workers, record=True)
-    singles = plans.named(recorded)
+    singles = plans.list_trials(recorded)
     trials = [
         *plans.sample(singles, options.each, options.seed),
         *[one for one in plans.in_commands(store) if one.scenario in wanted],
@@ -80,12 +80,12 @@ def _print_table(store: str, outcomes: Sequence[Outcome]) -> None:
         rows[plans.point_of(outcome.trial)].append(outcome)
     print(f"\n| {store}: point | trials | deaths | failures |\n|---|---|---|---|")
     for point, found in sorted(rows.items()):
-        print(f"| {point} | {len(found)} | {sum(one.deaths for one in found)} | {_failed(found)} |")
+        print(f"| {point} | {len(found)} | {sum(one.deaths for one in found)} | {_count_failures(found)} |")
     deaths = sum(one.deaths for one in outcomes)
-    print(f"| **all** | {len(outcomes)} | {deaths} | {_failed(outcomes)} |\n", flush=True)
+    print(f"| **all** | {len(outcomes)} | {deaths} | {_count_failures(outcomes)} |\n", flush=True)
 
 
-def _failed(outcomes: Sequence[Outcome]) -> int:
+def _count_failures(outcomes: Sequence[Outcome]) -> int:
     return sum(bool(outcome.problems) for outcome in outcomes)
 
 

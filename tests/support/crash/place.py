@@ -50,7 +50,7 @@ class Cold:
         self._process = process
         self.kill = process.kill
 
-    def ended(self, timeout_s: float) -> tuple[int, bytes, bytes]:
+    def wait_for_end(self, timeout_s: float) -> tuple[int, bytes, bytes]:
         try:
             out, err = self._process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
@@ -61,7 +61,7 @@ class Cold:
 
 
 @contextmanager
-def _killed_after(seconds: float, process: "Running | Cold") -> Iterator[None]:
+def _kill_after(seconds: float, process: "Running | Cold") -> Iterator[None]:
     killer = threading.Timer(seconds, process.kill)
     killer.start()
     try:
@@ -122,12 +122,12 @@ class Place:
             (self.folder / f"kill-{detail}").touch()
         elif kind not in ("at", ""):
             env["SANDBUR_CRASH_AT"] = crash
-        process = self._started(words, env)
-        with _killed_after(float(detail), process) if kind == "at" else nullcontext():
-            code, out, err = process.ended(RUN_S)
+        process = self._start(words, env)
+        with _kill_after(float(detail), process) if kind == "at" else nullcontext():
+            code, out, err = process.wait_for_end(RUN_S)
         return Ended(code, out.decode(), err.decode())
 
-    def _started(self, words: tuple[str, ...], env: dict[str, str]) -> "Running | Cold":
+    def _start(self, words: tuple[str, ...], env: dict[str, str]) -> "Running | Cold":
         full = self.env(**env)
         if not can_be_warm(full):
             return Cold(self.start(*words, env=env))

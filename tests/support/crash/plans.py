@@ -30,7 +30,7 @@ def recordings(store: str = "") -> list[Trial]:
     return undisturbed + [Trial(name, (crash,), store=store) for name, crash in RECOVERIES.items()]
 
 
-def named(recorded: Iterable[Outcome]) -> list[Trial]:
+def list_trials(recorded: Iterable[Outcome]) -> list[Trial]:
     """Return a trial for every time that a process reached a point."""
     return [
         Trial(

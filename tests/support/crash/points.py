@@ -19,15 +19,15 @@ OF_OTHER_TESTS = {
 
 def in_code() -> frozenset[str]:
     """Return every name that the code can reach, except those of `OF_OTHER_TESTS`."""
-    return frozenset(_found()) - OF_OTHER_TESTS.keys()
+    return frozenset(_find_names()) - OF_OTHER_TESTS.keys()
 
 
-def _found() -> Iterator[str]:
+def _find_names() -> Iterator[str]:
     for folder in FOLDERS:
         for path in (ROOT / folder).rglob("*.py"):
             yield from _REACHED.findall(path.read_text())
 
 
-def reached(trace: Path) -> Counter[str]:
+def count_reached(trace: Path) -> Counter[str]:
     """Return how often each point was reached."""
     return Counter(trace.read_text().split()) if trace.exists() else Counter()

@@ -67,14 +67,14 @@ class Scenario:
         return lambda request: self.respond(Past(request, trial))
 
 
-def wanted(tool: str, /, **arguments: Any) -> ToolCall:
+def make_call(tool: str, /, **arguments: Any) -> ToolCall:
     return ToolCall(tool, json.dumps(arguments))
 
 
 def effect(word: str) -> ToolCall:
     """Return a call that writes a word, waits so that the agent can be killed, and writes again."""
     command = f"echo {word} >> effects.txt; sh ../hook {word}; echo {word}-end >> effects.txt"
-    return wanted("run_shell_command", command=command)
+    return make_call("run_shell_command", command=command)
 
 
 def rounds(past: Past, *turns: Turn) -> Answer:
@@ -83,16 +83,20 @@ def rounds(past: Past, *turns: Turn) -> Answer:
 
 
 def _tools(past: Past) -> Answer:
-    look = wanted("read_file", path="notes.txt")
+    look = make_call("read_file", path="notes.txt")
     return rounds(
         past,
         calls(
-            look, wanted("grep", pattern="old"), effect("one"), wanted("grep", pattern="new"), effect("two")
+            look,
+            make_call("grep", pattern="old"),
+            effect("one"),
+            make_call("grep", pattern="new"),
+            effect("two"),
         ),
-        calls(wanted("write_file", path="made.txt", content=MADE)),
-        calls(wanted("edit_file", path="notes.txt", old="old line", new="new line")),
+        calls(make_call("write_file", path="made.txt", content=MADE)),
+        calls(make_call("edit_file", path="notes.txt", old="old line", new="new line")),
         calls(effect("three")),
-        calls(wanted("glob", pattern="*.txt"), look, wanted("list_directory", path=".")),
+        calls(make_call("glob", pattern="*.txt"), look, make_call("list_directory", path=".")),
         say("all is written"),
     )
 
@@ -114,8 +118,8 @@ def _forked(past: Past) -> Answer:
 def _approvals(past: Past) -> Answer:
     return rounds(
         past,
-        calls(effect("one"), wanted("read_file", path="notes.txt")),
-        calls(wanted("write_file", path="made.txt", content=MADE)),
+        calls(effect("one"), make_call("read_file", path="notes.txt")),
+        calls(make_call("write_file", path="made.txt", content=MADE)),
         say("approved and written"),
     )
 
@@ -134,7 +138,7 @@ def _vibe(past: Past) -> Answer:
     if past.step == "1":
         return rounds(past, calls(effect("one")), _finish("completed", "one is written"))
     if past.step == "2":
-        made = calls(wanted("write_file", path="made.txt", content=MADE))
+        made = calls(make_call("write_file", path="made.txt", content=MADE))
         return rounds(past, made, _finish("completed", "the file is made"))
     if any("The plan is finished" in text for text in past.users):
         return say("the plan is through")
@@ -168,12 +172,12 @@ def _long(past: Past) -> Answer:
         return say("that was long")
     if past.rounds:
         return fail(400, "too long", code="context_length_exceeded")
-    return calls(effect("one"), wanted("run_shell_command", command="seq 1 2000"))
+    return calls(effect("one"), make_call("run_shell_command", command="seq 1 2000"))
 
 
 def _noted(*tools: str) -> Callable[[Past], Answer]:
     """Return a responder that lets each tool note one word."""
-    turns = [calls(wanted(tool, word=word)) for tool, word in zip(tools, ("one", "two"), strict=True)]
+    turns = [calls(make_call(tool, word=word)) for tool, word in zip(tools, ("one", "two"), strict=True)]
     return lambda past: rounds(past, *turns, say("both are noted"))
 
 
@@ -183,9 +187,9 @@ def _asked(past: Past) -> Answer:
     if any("noted one" in text or "it was done" in text for text in texts):
         return say("the word is noted")
     if not found:
-        return calls(wanted("mcp__it__book", place="Rome"))
+        return calls(make_call("mcp__it__book", place="Rome"))
     answer = {"question": found[-1], "asked": "Which word in Rome?", "answer": json.dumps({"word": "one"})}
-    return calls(wanted("answer_mcp_question", **answer))
+    return calls(make_call("answer_mcp_question", **answer))
 
 
 def _kept(past: Past) -> Answer:
@@ -194,9 +198,9 @@ def _kept(past: Past) -> Answer:
     listings = [text for _, text in past.results.values() if text.strip().startswith("1\t")]
     return rounds(
         past,
-        *(calls(wanted("write_file", path=path, content="one\n")) for path in paths),
-        *(calls(wanted("edit_file", path=path, old="one", new="one two")) for path in paths),
-        calls(*(wanted("read_file", path=path) for path in paths)),
+        *(calls(make_call("write_file", path=path, content="one\n")) for path in paths),
+        *(calls(make_call("edit_file", path=path, old="one", new="one two")) for path in paths),
+        calls(*(make_call("read_file", path=path) for path in paths)),
         say(
             "all is kept"
             if [text.split() for text in listings] == [["1", "one", "two"]] * 2
@@ -210,14 +214,14 @@ def _family(past: Past) -> Answer:
     words = ("one", "two", "three")
     if past.child:
         return rounds(past, calls(effect(past.child)), say(f"{past.child} is written"))
-    tasks = [wanted("task", description=f"write {word}", prompt=f"Write {word}.") for word in words]
+    tasks = [make_call("task", description=f"write {word}", prompt=f"Write {word}.") for word in words]
     return rounds(past, calls(*tasks), say("three sub-agents are done"))
 
 
 def _overhear(past: Past) -> Answer:
     if any("use tabs" in text for text in past.users):
         return say("tabs it is")
-    return rounds(past, calls(wanted("overhear")), say("nobody said anything"))
+    return rounds(past, calls(make_call("overhear")), say("nobody said anything"))
 
 
 def word_of(arguments: Mapping[str, Any]) -> str:

@@ -20,7 +20,7 @@ from support.crash.checks import (
     family,
 )
 from support.crash.place import Ended, Place
-from support.crash.points import reached
+from support.crash.points import count_reached
 from support.crash.scenarios import SCENARIOS, Scenario, word_of
 from support.models.server import ModelServer
 
@@ -70,7 +70,7 @@ def run_trial(trial: Trial, folder: Path | None = None, record: bool = False) ->
     if problems:
         problems.append(f"see {own}")
     seconds = time.monotonic() - began
-    points = tuple(reached(trace) for trace in course.traces) if record else ()
+    points = tuple(count_reached(trace) for trace in course.traces) if record else ()
     outcome = Outcome(trial, tuple(problems), course.deaths, seconds, points, tuple(course.lengths_s))
     if folder is None and not problems:
         shutil.rmtree(own, ignore_errors=True)
@@ -139,7 +139,7 @@ class Course:
             elif status == "needs_approval" and ended.code == 3:
                 words = ("approve", session, "--all")
             elif status == "needs_decision" and ended.code == 3:
-                words = yield from self._settled(session, ended)
+                words = yield from self._settle_words(session, ended)
             else:
                 output = f"{ended.out[-300:]} {ended.err[-600:]}"
                 yield f"`{' '.join(words[:3])}` ended with {ended.code}: {output}"
@@ -168,7 +168,7 @@ class Course:
         """Return whether a request contained the message, which then must not be lost."""
         return any(message in request.raw.decode() for request in self._place.server.requests)
 
-    def _settled(self, session: str, ended: Ended) -> Iterator[str]:
+    def _settle_words(self, session: str, ended: Ended) -> Iterator[str]:
         """Return the words that settle the first call whose outcome is unknown."""
         unknown = [one for one in ended.result["pending"] if one["kind"] == "outcome_unknown"]
         if not unknown:

@@ -46,7 +46,7 @@ startup_timeout_s = 120
 """
 
 
-def configured(folder: Path, text: str) -> None:
+def write_configuration(folder: Path, text: str) -> None:
     """Write the configuration file of the user in a trial."""
     path = folder / ".config/sandbur/config.toml"
     path.parent.mkdir(parents=True)
@@ -55,7 +55,7 @@ def configured(folder: Path, text: str) -> None:
 
 @contextmanager
 def with_hooks(folder: Path) -> Iterator[None]:
-    configured(folder, WITH_HOOKS)
+    write_configuration(folder, WITH_HOOKS)
     yield
 
 
@@ -64,7 +64,7 @@ def with_tool_server(folder: Path) -> Iterator[None]:
     program = str(SUPPORT / "tool_servers/counted.py")
     # Without site-packages it starts at once.
     args = json.dumps(["-IS", program, str(folder)])
-    configured(folder, _SERVERS.format(python=json.dumps(sys.executable), args=args))
+    write_configuration(folder, _SERVERS.format(python=json.dumps(sys.executable), args=args))
     yield
 
 
@@ -124,7 +124,7 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def with_web_server(folder: Path) -> Iterator[None]:
     with _Notes(folder) as server:
-        configured(folder, _HTTP_TOOLS.format(port=server.server_port))
+        write_configuration(folder, _HTTP_TOOLS.format(port=server.server_port))
         thread = Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         try:

@@ -36,7 +36,7 @@ class Done(Recorder):
         return ToolOutcome("ok", f"ended: {arguments}", ends_run=arguments)
 
 
-def done(text: str) -> tuple[str, dict[str, str]]:
+def call_done(text: str) -> tuple[str, dict[str, str]]:
     return ("done", {"text": text})
 
 

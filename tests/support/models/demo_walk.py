@@ -9,7 +9,7 @@ from typing import Any
 from sandbur.actions.ports import ModelRequest, Reply, ToolSpec
 from sandbur.actions.ports.events import TextDelta
 from sandbur.actions.turn.decision_tools import DECISION_TOOLS, PLAN_FINISHED
-from sandbur.agent.models.demo.model import DemoModel
+from sandbur.agent.models.demo.demo_model import DemoModel
 from sandbur.state.conversation.messages import (
     Message,
     Outcome,
@@ -62,7 +62,7 @@ async def ask(*histories: Transcript, forced: str | None = None, specs: Sequence
     return reply
 
 
-def answered(message: Message, run: Runner) -> list[Message]:
+def answer_message(message: Message, run: Runner) -> list[Message]:
     messages: list[Message] = []
     for use in message.tool_uses:
         outcome, content = run(use)
@@ -92,7 +92,9 @@ class Walk:
         reply = await ask(history)
         tool, arguments = call(reply)
         assert (tool, arguments) == ("start_plan", {"goal": request})
-        history = history.append(reply.message, *answered(reply.message, lambda use: ("ok", "Plan first.")))
+        history = history.append(
+            reply.message, *answer_message(reply.message, lambda use: ("ok", "Plan first."))
+        )
         history, pending = await self._plan(history)
         number = 0
         while pending:
@@ -115,9 +117,9 @@ class Walk:
         assert tool == "submit_plan"
         titles = [step["description"] for step in arguments["steps"]]
         self.plans.append(titles)
-        return history.append(reply.message, *answered(reply.message, lambda use: ("ok", "Accepted."))), list(
-            titles
-        )
+        return history.append(
+            reply.message, *answer_message(reply.message, lambda use: ("ok", "Accepted."))
+        ), list(titles)
 
     async def _step(self, history: Transcript, number: int, count: int, title: str) -> tuple[str, str]:
         child = Transcript.of(
@@ -129,7 +131,7 @@ class Walk:
             self.call_ids += [use.call_id for use in reply.message.tool_uses]
             if tool == "finish_step":
                 return arguments["status"], arguments["summary"]
-            results = answered(reply.message, self.run)
+            results = answer_message(reply.message, self.run)
             self.outputs += [
                 block.content for m in results for block in m.blocks if isinstance(block, ToolResult)
             ]

@@ -8,9 +8,9 @@ from sandbur.actions.ports import EventPort, Masker, Model, Ports, Toolbox
 from sandbur.actions.ports.message_router import MessageRouter
 from sandbur.actions.tools.registry import builtin_tools
 from sandbur.agent.config.load import load_settings
+from sandbur.agent.extensions.hooks.hook_process import HookPlace
 from sandbur.agent.extensions.hooks.hooks import Hooks, HookSession
 from sandbur.agent.extensions.hooks.hooks_runtime import HooksReader
-from sandbur.agent.extensions.hooks.program import HookPlace
 from sandbur.agent.extensions.middleware.middleware import Middleware, MiddlewareSession
 from sandbur.agent.extensions.middleware.middleware_stack import MiddlewareStack
 from sandbur.agent.graph import CALLS_START_NEXT, build_application, build_graph

@@ -29,16 +29,16 @@ from support.models.turns import (
     fail,
     from_json,
     html,
+    leave_unfinished,
     say,
     stall,
     stream_of,
-    unfinished,
 )
 from support.models.wires import Wire, events_of
 
 __all__ = [
     "Answer", "ModelServer", "Raw", "Request", "ToolCall", "Turn", "bytewise", "call", "calls", "cut", "fail",
-    "html", "say", "stall", "stream_of", "unfinished",
+    "html", "leave_unfinished", "say", "stall", "stream_of",
 ]  # fmt: skip
 
 _WIRES: dict[str, Wire] = {"completions": "chat", "responses": "responses", "messages": "messages"}

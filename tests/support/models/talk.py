@@ -38,7 +38,7 @@ def environment(server: ModelServer, key: str = "sk-test-key") -> dict[str, str]
 
 
 @asynccontextmanager
-async def connected(server: ModelServer, name: str, **more: Any) -> AsyncIterator[WireModel]:
+async def connect_to_model(server: ModelServer, name: str, **more: Any) -> AsyncIterator[WireModel]:
     """Connect to a model by wire format or full model name; a suffix ` sdk` selects the SDK transport."""
     name, _, transport = name.partition(" ")
     options = {"env": environment(server), "retry": QUICK, "limits": TryLimits(idle_s=60), **more}
@@ -74,12 +74,14 @@ class Talk:
         return [event.message for event in self.events if isinstance(event, Notice)]
 
 
-def asked(*messages: Message, forced: str | None = None, tools: tuple[ToolSpec, ...] = TOOLS) -> ModelRequest:
+def ask_model(
+    *messages: Message, forced: str | None = None, tools: tuple[ToolSpec, ...] = TOOLS
+) -> ModelRequest:
     return ModelRequest(SYSTEM, tools, (Transcript.of(*messages),), forced)
 
 
 async def talk(model: Model, request: ModelRequest | None = None) -> Talk:
-    return Talk([event async for event in model.stream(request or asked(person_message("hello")))])
+    return Talk([event async for event in model.stream(request or ask_model(person_message("hello")))])
 
 
 def results(reply: Reply, content: str = "ok") -> list[Message]:

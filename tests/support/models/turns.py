@@ -70,7 +70,7 @@ def cut(turn: Turn) -> Turn:
     return replace(turn, fault="cut")
 
 
-def unfinished(turn: Turn) -> Turn:
+def leave_unfinished(turn: Turn) -> Turn:
     return replace(turn, fault="unfinished")
 
 

@@ -30,7 +30,7 @@ class Authority:
     def __init__(self, folder: Path, name: str = "authority") -> None:
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = _named(f"{name} of a test")
+        self._name = _make_name(f"{name} of a test")
         self.certificate = folder / f"{name}.pem"
         made = (
             _builder(self._name, self._name, self._key)
@@ -46,7 +46,7 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         key_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         made = (
-            _builder(_named(hosts[0]), self._name, key)
+            _builder(_make_name(hosts[0]), self._name, key)
             .add_extension(x509.SubjectAlternativeName([_general(host) for host in hosts]), critical=False)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs=False), critical=True)
@@ -64,7 +64,7 @@ class Authority:
         return ssl.create_default_context(cafile=self.certificate)
 
 
-def _named(text: str) -> x509.Name:
+def _make_name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])
 
 

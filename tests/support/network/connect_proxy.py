@@ -59,19 +59,19 @@ class ConnectProxy:
                 far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target)
                 try:
                     writer.write(b"HTTP/1.1 200 X\r\n\r\n")
-                    await asyncio.gather(_passed(reader, far_writer), _passed(far_reader, writer))
+                    await asyncio.gather(_pass_on(reader, far_writer), _pass_on(far_reader, writer))
                 finally:
-                    await _closed(far_writer)
-        await _closed(writer)
+                    await _close(far_writer)
+        await _close(writer)
 
 
-async def _closed(writer: asyncio.StreamWriter) -> None:
+async def _close(writer: asyncio.StreamWriter) -> None:
     writer.close()
     with suppress(ConnectionError, asyncio.CancelledError):
         await writer.wait_closed()
 
 
-async def _passed(source: asyncio.StreamReader, goal: asyncio.StreamWriter) -> None:
+async def _pass_on(source: asyncio.StreamReader, goal: asyncio.StreamWriter) -> None:
     with suppress(ConnectionError):
         while piece := await source.read(1 << 16):
             goal.write(piece)

@@ -90,7 +90,7 @@ class OtlpReceiver:
         self._server.shutdown()
         self._server.server_close()
 
-    def named(self, start: str) -> list[Span]:
+    def find_spans(self, start: str) -> list[Span]:
         """Return the spans whose names begin with `start`, in the order of their start times."""
         return sorted((s for s in self.spans if s.name.startswith(start)), key=lambda span: span.start_ns)
 

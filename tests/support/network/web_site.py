@@ -116,7 +116,7 @@ def gate(*allow: str, deny: tuple[str, ...] = ()) -> Policy:
     return Policy(parse_rules(allow, names), parse_rules(deny, names), Path("/"))
 
 
-async def called(
+async def run_call(
     tool: Tool, *allow: str, mode: ExecutionMode = "interactive", deny: tuple[str, ...] = (), **arguments: Any
 ) -> ToolOutcome:
     """Run a call as the tool runner does after the verdict; the gate judges later addresses of the call."""

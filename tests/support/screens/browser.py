@@ -94,7 +94,7 @@ class Browser:
 
 
 @contextmanager
-def opened_browser() -> Iterator[Browser]:
+def open_browser() -> Iterator[Browser]:
     """Start a browser with an empty profile, and end it."""
     with tempfile.TemporaryDirectory() as profile:
         command = ["chromedriver", "--port=0"]

@@ -162,7 +162,7 @@ async def editing_from_cold(
             yield editor
 
 
-async def refused(work: Any) -> RequestError:
+async def catch_refusal(work: Any) -> RequestError:
     """Await `work`, and return the protocol error that it raises."""
     try:
         await work

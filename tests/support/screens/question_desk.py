@@ -26,7 +26,7 @@ class QuestionDesk:
         self.questions = Questions(Renderer(console, answers=True))
         self._keys = keys
 
-    async def answered(self, question: Awaitable[Decisions], typed: tuple[str, ...]) -> Decisions:
+    async def answer(self, question: Awaitable[Decisions], typed: tuple[str, ...]) -> Decisions:
         asking = asyncio.ensure_future(question)
         for text in typed:
             await self.until(True, 5)
@@ -44,7 +44,7 @@ class QuestionDesk:
 
 
 @contextmanager
-def piped_keys() -> Iterator[PipeInput]:
+def pipe_keys() -> Iterator[PipeInput]:
     """Yield a pipe whose text is the input of all prompts in this context."""
     with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
         yield pipe

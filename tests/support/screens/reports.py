@@ -19,12 +19,12 @@ NASTY = (
 )
 
 
-def made(store: Store, form: str, session_id: str = "s1") -> str:
+def make_report(store: Store, form: str, session_id: str = "s1") -> str:
     return "".join(report(store, session_id, form))
 
 
 def page(store: Store, session_id: str = "s1") -> Page:
-    found = Page(made(store, "html", session_id))
+    found = Page(make_report(store, "html", session_id))
     assert found.links <= found.ids
     return found
 

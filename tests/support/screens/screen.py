@@ -19,12 +19,12 @@ class Screen:
     @property
     def text(self) -> list[str]:
         """All lines, from the first one in the scrollback to the last one that is not empty."""
-        return ["".join(char for char, _ in line).rstrip() for line in self._written()]
+        return ["".join(char for char, _ in line).rstrip() for line in self._write()]
 
     @property
     def styled(self) -> list[list[tuple[str, str]]]:
         """The characters of each line, each with the SGR numbers of its style."""
-        return [_trimmed(line) for line in self._written()]
+        return [_trim(line) for line in self._write()]
 
     def feed(self, data: str) -> None:
         for part in _PARTS.finditer(data):
@@ -40,9 +40,9 @@ class Screen:
             else:
                 self._show(char)
 
-    def _written(self) -> list[list[tuple[str, str]]]:
+    def _write(self) -> list[list[tuple[str, str]]]:
         lines = [*self._above, *self._lines]
-        while lines and not _trimmed(lines[-1]):
+        while lines and not _trim(lines[-1]):
             lines.pop()
         return lines
 
@@ -74,7 +74,7 @@ class Screen:
         if order in "KCD":
             self._column = min(self._column, self.columns - 1)
         if order == "m":
-            self._style = "" if numbers in ("", "0") else _added(self._style, numbers)
+            self._style = "" if numbers in ("", "0") else _add_style(self._style, numbers)
         elif order == "A":
             self._row = max(0, self._row - count)
         elif order == "B":
@@ -97,7 +97,7 @@ class Screen:
             raise AssertionError(f"an unknown sequence: {numbers}{order}")
 
 
-def _added(style: str, numbers: str) -> str:
+def _add_style(style: str, numbers: str) -> str:
     """Return a style with further SGR attributes; a new color replaces the old one."""
     attributes = dict(_kinds(style)) if style else {}
     for kind, number in _kinds(numbers):
@@ -117,7 +117,7 @@ def _kinds(numbers: str) -> list[tuple[str, str]]:
     return kinds
 
 
-def _trimmed(line: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def _trim(line: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return a line without the colors of its blanks, and without blanks at its end."""
     seen = [(" ", "") if char == " " and not _is_marked(style) else (char, style) for char, style in line]
     while seen and seen[-1] == (" ", ""):

@@ -67,11 +67,11 @@ class Terminal:
     def screen(self) -> str:
         return self._tmux("capture-pane", "-p", "-S", "-500")
 
-    def joined(self) -> str:
+    def join_rows(self) -> str:
         """Return the text of the window; rows that the terminal wrapped are joined to one line."""
         return self._tmux("capture-pane", "-p", "-J", "-S", "-500")
 
-    def coloured(self) -> str:
+    def read_colours(self) -> str:
         """Return the text of the window with the sequences of its colours."""
         return self._tmux("capture-pane", "-p", "-e")
 
@@ -112,7 +112,7 @@ class Terminal:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[Terminal]:
+def open_terminal(folder: Path) -> Iterator[Terminal]:
     """Yield a terminal whose folder is `folder`."""
     require("tmux")
     window = Terminal(folder)

@@ -29,7 +29,7 @@ async def chat(store: Store, session_id: str, *turns: Any, text: str = "do it") 
     store.forget(session_id)
 
 
-async def planned(store: Store, session_id: str = "planned") -> None:
+async def run_plan(store: Store, session_id: str = "planned") -> None:
     """Run a plan of two steps, each with a tool call."""
     turns = [
         START,
@@ -43,7 +43,7 @@ async def planned(store: Store, session_id: str = "planned") -> None:
     await chat(store, session_id, *turns, text="measure and write")
 
 
-async def approved(store: Store, session_id: str = "approved") -> None:
+async def run_approved_call(store: Store, session_id: str = "approved") -> None:
     """Run a call that a person approves."""
     session = await open_session(
         store, ScriptedModel([("act", {"text": "risky"})], "done"), Recorder(), session_id=session_id,
@@ -55,7 +55,7 @@ async def approved(store: Store, session_id: str = "approved") -> None:
     store.forget(session_id)
 
 
-async def failed(store: Store, session_id: str = "failed") -> None:
+async def run_to_failure(store: Store, session_id: str = "failed") -> None:
     """Make a run that ends with a provider's error."""
     await chat(store, session_id, ModelError("The provider said 500."), text="fail please")
 
@@ -73,7 +73,7 @@ async def dead(store: Store, session_id: str = "dead") -> None:
     task = asyncio.ensure_future(collect(session.send("die please")))
     await working.wait()
     disown(store, session_id)
-    await ended_badly(task)
+    await cancel_run(task)
     store.forget(session_id)
 
 
@@ -84,7 +84,7 @@ def disown(store: Store, session_id: str) -> None:
     store.database.commit([(sql, (gone, session_id))])
 
 
-async def ended_badly(run: "asyncio.Future[Any]") -> None:
+async def cancel_run(run: "asyncio.Future[Any]") -> None:
     """Cancel a run that cannot write any more."""
     run.cancel()
     with suppress(asyncio.CancelledError, StoreError):
@@ -93,9 +93,9 @@ async def ended_badly(run: "asyncio.Future[Any]") -> None:
 
 async def every_kind(store: Store) -> None:
     """Fill a store with one session of each kind."""
-    await planned(store)
-    await approved(store)
-    await failed(store)
+    await run_plan(store)
+    await run_approved_call(store)
+    await run_to_failure(store)
     await chat(store, "hostile", HOSTILE, text=HOSTILE)
     store.fork("planned", "forked", 3)
     await chat(store, "forked", "another answer", text="now differently")
@@ -126,7 +126,7 @@ class Served:
 
 
 @contextmanager
-def served(url: str, *flags: str, home: Path, env: dict[str, str] | None = None) -> "Iterator[Served]":
+def serve_ui(url: str, *flags: str, home: Path, env: dict[str, str] | None = None) -> "Iterator[Served]":
     """Start `sandbur ui`, and yield it."""
     command = [
         sys.executable,

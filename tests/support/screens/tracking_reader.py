@@ -6,7 +6,7 @@ from typing import Any
 from burr.tracking.server import schema
 from starlette.requests import Request
 
-from sandbur.agent.history.tracking.backend import StoreBackend
+from sandbur.agent.history.tracking.burr_backend import StoreBackend
 from sandbur.agent.history.tracking.entries import project_id
 
 HERE = project_id(str(Path.cwd()))
@@ -25,7 +25,7 @@ async def logs(backend: StoreBackend, app: str) -> schema.ApplicationLogs:
     return schema.ApplicationLogs.model_validate_json((await answer(backend, app)).body)
 
 
-def named(page: schema.ApplicationLogs, action: str) -> schema.Step:
+def find_step(page: schema.ApplicationLogs, action: str) -> schema.Step:
     return next(step for step in page.steps if step.step_start_log.action == action)
 
 
@@ -35,6 +35,6 @@ def attributes(step: schema.Step, span: int | None = None) -> dict[str, Any]:
     return {one.key: one.value for one in step.attributes if one.span_id == span_id}
 
 
-def ended(step: schema.Step) -> Any:
+def read_end_log(step: schema.Step) -> Any:
     assert step.step_end_log is not None
     return step.step_end_log

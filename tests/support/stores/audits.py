@@ -12,19 +12,19 @@ from sandbur.state.store.store import Store
 ONE = [("act", {"text": "one"})]
 
 
-def audited(store: Store, session_id: str = "s1") -> Audit:
+def audit_session(store: Store, session_id: str = "s1") -> Audit:
     return audit(store.database, [*store.index.ancestors(session_id), session_id])
 
 
 def breaches(store: Store, session_id: str = "s1") -> Sequence[Breach]:
-    return audited(store, session_id).breaches
+    return audit_session(store, session_id).breaches
 
 
 def describe_breaches(store: Store, session_id: str = "s1") -> list[tuple[int, str]]:
     return [(breach.record, breach.problem) for breach in breaches(store, session_id)]
 
 
-async def approved(store: Store, *, session_id: str = "s1", **decision: Any) -> None:
+async def run_decided_call(store: Store, *, session_id: str = "s1", **decision: Any) -> None:
     """Run one call that a person decides about."""
     model = ScriptedModel(ONE, "said", "said again")
     session = await open_session(store, model, Recorder(), session_id=session_id, mode="interactive")
@@ -33,7 +33,7 @@ async def approved(store: Store, *, session_id: str = "s1", **decision: Any) -> 
     await collect(session.decide([taken]))
 
 
-async def passed(store: Store, session_id: str = "s1") -> None:
+async def run_passing_call(store: Store, session_id: str = "s1") -> None:
     """Run one call that needs no approval."""
     session = await open_session(store, ScriptedModel(ONE, "said"), Recorder(), session_id=session_id)
     await collect(session.send("go"))

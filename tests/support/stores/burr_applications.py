@@ -10,7 +10,7 @@ from burr.core.action import streaming_action
 from burr.core.parallelism import MapStates
 from burr.integrations.pydantic import PydanticTypingSystem
 from pydantic import BaseModel, Field
-from support.stores.burr_persisters import Subject, settled
+from support.stores.burr_persisters import Subject, await_result
 
 
 def acting(function: Callable[..., Any], is_async: bool, **fields: list[str]) -> Any:
@@ -70,7 +70,7 @@ async def build(
     )
     if typed is not None:
         builder = builder.with_typing(PydanticTypingSystem(typed))
-    return await settled(builder.abuild() if store.is_async else builder.build())
+    return await await_result(builder.abuild() if store.is_async else builder.build())
 
 
 async def counter(store: Subject, persister: Any, **options: Any) -> Application[Any]:
@@ -103,7 +103,7 @@ async def picnic(store: Subject, persister: Any, **options: Any) -> Application[
 
 async def step(app: Application[Any], store: Subject, **inputs: Any) -> str:
     """Run one step; return the name of its action."""
-    done = await settled(app.astep(inputs=inputs) if store.is_async else app.step(inputs=inputs))
+    done = await await_result(app.astep(inputs=inputs) if store.is_async else app.step(inputs=inputs))
     return done[0].name
 
 

@@ -40,12 +40,12 @@ class Subject:
         persister = await self._new()
         self.opened.append(persister)
         if is_initialized:
-            await settled(persister.initialize())
+            await await_result(persister.initialize())
         return persister
 
     async def close(self) -> None:
         for persister in self.opened:
-            await settled(persister.cleanup())
+            await await_result(persister.cleanup())
 
     async def _new(self) -> Any:
         if self.is_ours:
@@ -58,19 +58,19 @@ class Subject:
         return SQLitePersister(self.place, connect_kwargs={"check_same_thread": False})
 
 
-async def settled(result: Any) -> Any:
+async def await_result(result: Any) -> Any:
     """Await the result if it is awaitable, and return its value."""
     return await result if inspect.isawaitable(result) else result
 
 
 async def save(persister: Any, seq: int, values: Any, app: str = "app", status: Any = "completed") -> None:
     """Save without a partition."""
-    await settled(persister.save(None, app, seq, "act", State(values), status))
+    await await_result(persister.save(None, app, seq, "act", State(values), status))
 
 
 async def value(persister: Any, *where: Any) -> Any:
     """Load the fields of a state without a partition, or None."""
-    found = await settled(persister.load(None, *where))
+    found = await await_result(persister.load(None, *where))
     return found and found["state"].get_all()
 
 

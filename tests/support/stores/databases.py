@@ -99,7 +99,7 @@ class Place:
         return parts._replace(netloc=f"{self.user}:{_PASSWORD}@127.0.0.1:{port}").geturl()
 
     @contextmanager
-    def locked(self, table: str) -> Iterator[None]:
+    def lock(self, table: str) -> Iterator[None]:
         """Lock the rows of a table during the context, so that writers wait."""
         with connect(self.kind, self.database) as admin:
             admin.cursor().execute(f"SELECT * FROM {self.schema}.{table} FOR UPDATE")

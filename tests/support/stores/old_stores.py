@@ -15,7 +15,7 @@ UNTRACED = STORES[:3]
 DONE, WAITING, KILLED, FORK = (f"00000000-0000-4000-8000-00000000000{n}" for n in range(1, 5))
 
 
-def opened(path: Path) -> Store:
+def open_store(path: Path) -> Store:
     return Store.open(f"sqlite:///{path}")
 
 

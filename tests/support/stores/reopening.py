@@ -5,7 +5,7 @@ from sandbur.state.store.store import Store
 _OPENED: list[Store] = []
 
 
-def reopened(store: Store) -> Store:
+def reopen(store: Store) -> Store:
     again = Store.open(store.url)
     _OPENED.append(again)
     return again

@@ -20,15 +20,15 @@ def hostile(behaviour: str, folder: Path, **table: Any) -> McpServer:
     args = [HOSTILE, behaviour, str(folder / "calls")]
     # With the old protocol the client sends no request that a silent server would leave unanswered.
     given = {"startup_timeout_s": 20.0, "protocol": "legacy", **table}
-    return configured(behaviour.replace("_", "-"), folder, command=sys.executable, args=args, **given)
+    return configure_server(behaviour.replace("_", "-"), folder, command=sys.executable, args=args, **given)
 
 
-def configured(name: str, folder: Path, **table: Any) -> McpServer:
+def configure_server(name: str, folder: Path, **table: Any) -> McpServer:
     return McpServer(name, McpServerTable(**table), "a test", folder)
 
 
 @asynccontextmanager
-async def opened(
+async def open_servers(
     *servers: McpServer, folder: Path, host: Host | None = None, slow_s: float = 3600.0
 ) -> AsyncGenerator[tuple[dict[str, Tool], McpSource]]:
     """Yield the tools of these servers, and their tool source."""
@@ -40,6 +40,6 @@ async def opened(
         await source.aclose()
 
 
-async def called(tool: Tool, arguments: str = "{}", output: list[str] | None = None) -> ToolOutcome:
+async def call_server_tool(tool: Tool, arguments: str = "{}", output: list[str] | None = None) -> ToolOutcome:
     emit = (lambda text: None) if output is None else output.append
     return await tool.run(tool.parse(arguments), ToolContext("c1", Path.cwd(), emit))

@@ -36,11 +36,11 @@ class Server:
             case "tools/list":
                 return {"tools": TOOLS, "ttlMs": 0}
             case "tools/call":
-                return self._called(params)
+                return self._call(params)
             case _:
                 return None
 
-    def _called(self, params: dict[str, Any]) -> dict[str, Any]:
+    def _call(self, params: dict[str, Any]) -> dict[str, Any]:
         given = params["arguments"]
         if params["name"] == "book":
             answers = params.get("inputResponses")
@@ -49,10 +49,10 @@ class Server:
             word = answers["who"]["content"]["word"]
         else:
             word = given["word"]
-        self._noted(word)
+        self._note(word)
         return {"content": [{"type": "text", "text": f"noted {word}"}], "isError": False}
 
-    def _noted(self, word: str) -> None:
+    def _note(self, word: str) -> None:
         with (self._folder / "workspace" / "effects.txt").open("a") as effects:
             effects.write(f"{word}\n")
             effects.flush()

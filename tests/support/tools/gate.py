@@ -52,7 +52,7 @@ TOOLS: dict[str, Tool] = {
 _NEEDED = {"write_file": {"content": "x"}, "edit_file": {"old": "x", "new": "y"}}
 
 
-def judged(
+def judge_call(
     workspace: Path,
     tool: str,
     mode: Any = "interactive",
@@ -72,7 +72,7 @@ def judged(
 
 def command(workspace: Path, text: str, mode: Any = "interactive", **more: Any) -> Verdict:
     """Ask about a shell command."""
-    return judged(workspace, "run_shell_command", mode, **more, command=text)
+    return judge_call(workspace, "run_shell_command", mode, **more, command=text)
 
 
 def with_ways_out(place: Path) -> Path:

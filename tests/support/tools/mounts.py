@@ -23,7 +23,7 @@ needs_mounts = pytest.mark.skipif(not _may_mount(), reason="only root may mount"
 
 
 @contextmanager
-def mounted(folder: Path, *options: str) -> Iterator[Path]:
+def mount_folder(folder: Path, *options: str) -> Iterator[Path]:
     """Mount a file system on `folder` during the context; without options, a tmpfs of 64 KB."""
     options = options or ("-t", "tmpfs", "-o", "size=64k", "none")
     subprocess.run(["mount", *options, folder], check=True)

@@ -40,7 +40,7 @@ def require_code_sandbox() -> None:
 
 
 @contextmanager
-def sandboxed(
+def open_sandbox(
     kind: SandboxKind,
     roots: Sequence[Path],
     home: Path,

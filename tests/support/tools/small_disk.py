@@ -21,7 +21,7 @@ needs_root = pytest.mark.skipif(not CAN_MOUNT, reason="needs the right to mount 
 
 
 @contextmanager
-def mounted(folder: Path, size: str) -> Iterator[Path]:
+def mount_small_disk(folder: Path, size: str) -> Iterator[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     options = f"size={size},mode=0700"
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "sandbur-test", str(folder)], check=True)

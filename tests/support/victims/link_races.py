@@ -36,7 +36,7 @@ class Race:
         reach = PathScope.of([self.root], judged or None)
         return ToolContext("c1", self.root, lambda text: None, reach=reach)
 
-    async def repeated(self, tool: Any, times: int, **arguments: str) -> "Outcome":
+    async def repeat(self, tool: Any, times: int, **arguments: str) -> "Outcome":
         """Run a call `times` times; count the calls that read or changed a file outside."""
         parsed = tool.parse(json.dumps(arguments))
         before = self._outside()

@@ -14,5 +14,5 @@ def run_victim(name: str, *words: str, point: str = "", **settings: str) -> Ende
     kept = {key: value for key, value in os.environ.items() if not key.startswith("SANDBUR_")}
     env = {**kept, "PYTHONPATH": PYTHONPATH, "SANDBUR_CRASH_AT": point, **settings}
     victim = warm_start().start(words, ROOT, env, program=SUPPORT / f"victims/{name}.py")
-    code, out, err = victim.ended(_MOST_S)
+    code, out, err = victim.wait_for_end(_MOST_S)
     return Ended(code, out.decode(), err.decode())

@@ -94,7 +94,7 @@ def test_what_a_markdown_command_wants_to_know_first_goes_through_the_gate(termi
     assert "$ touch made" in terminal.screen()
     time.sleep(DEAF_S)
     terminal.keys("n")
-    terminal.see("is not sent: what it wants to know first did not run")
+    terminal.see("is not sent: a shell command of its file did not run")
     terminal.type("/look again")
     terminal.see("Run it? [", after="found again")
     time.sleep(DEAF_S)

@@ -108,7 +108,7 @@ def test_a_rewind_typed_at_the_question_can_be_left_and_the_question_returns(ter
     terminal.see("Bring back what? [")
     time.sleep(DEAF_S)
     terminal.keys("c")
-    terminal.see("❯ run touch made", after="what it was stays in")
+    terminal.see("❯ run touch made", after="The chat continues in")
 
 
 def test_escape_leaves_the_question_at_once(terminal: Terminal) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.commands.command import Command
 from support.models.server import ModelServer, say, stall
-from support.screens.tmux_window import ASKS, DEAF_S, Terminal, opened, wait
+from support.screens.tmux_window import ASKS, DEAF_S, Terminal, open_terminal, wait
 from support.stores.databases import DATABASES, fresh_url
 
 from sandbur.ui.chat.input.composer import UNREAD_S
@@ -19,7 +19,7 @@ from sandbur.ui.chat.input.composer import UNREAD_S
 @pytest.fixture
 def other(tmp_path: Path) -> Iterator[Terminal]:
     """A second terminal in the same folder."""
-    with opened(tmp_path) as window:
+    with open_terminal(tmp_path) as window:
         yield window
 
 

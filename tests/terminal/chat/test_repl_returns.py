@@ -6,7 +6,7 @@ import time
 import uuid
 
 from support.commands.command import Command
-from support.commands.killed import effects, killed_in_a_command
+from support.commands.killed import effects, kill_in_command
 from support.screens.tmux_window import ASKS, DEAF_S, Terminal, wait
 
 SETTLES = "What was the outcome? ["
@@ -29,8 +29,8 @@ def go_back(terminal: Terminal, how: str, key: str) -> tuple[str, str]:
     terminal.type(how)
     terminal.see(BACK)
     press(terminal, key)
-    terminal.see("The chat goes on in")
-    screen = terminal.see("what it was stays in")
+    terminal.see("The chat continues in")
+    screen = terminal.see("The chat continues in")
     ids = re.findall(r"[0-9a-f]{8}-[0-9a-f-]{27}", screen.replace("\n", " "))
     return ids[-2], ids[-1]
 
@@ -38,7 +38,7 @@ def go_back(terminal: Terminal, how: str, key: str) -> tuple[str, str]:
 def test_a_call_that_was_running_at_the_crash_is_settled_in_the_chat(
     terminal: Terminal, command: Command
 ) -> None:
-    session_id = killed_in_a_command(command)
+    session_id = kill_in_command(command)
     terminal.start(f"-r {session_id}")
     screen = terminal.see(SETTLES)
     assert "still runs:    nothing of it" in screen
@@ -60,7 +60,7 @@ def test_a_session_entered_from_the_chat_asks_or_says_what_enter_does(
     terminal: Terminal, command: Command
 ) -> None:
     ended = command.run("-p", "run touch made; sleep 1", "-m", "demo", "--output-format", "json")
-    dead = killed_in_a_command(command)
+    dead = kill_in_command(command)
     stopped = str(uuid.uuid4())
     command.run("-p", "hello", "-m", "demo", "--session-id", stopped, SANDBUR_CRASH_AT="store_after_commit:1")
     terminal.start()
@@ -84,7 +84,7 @@ def test_a_session_entered_from_the_chat_asks_or_says_what_enter_does(
 
 
 def test_ctrl_c_leaves_the_outcome_open_and_enter_asks_again(terminal: Terminal, command: Command) -> None:
-    session_id = killed_in_a_command(command)
+    session_id = kill_in_command(command)
     terminal.start(f"-r {session_id}")
     terminal.see(SETTLES)
     press(terminal, "C-c")
@@ -114,8 +114,8 @@ def test_rewind_goes_on_in_front_of_a_message_with_the_message_as_a_draft(
     terminal.keys("Enter")
     terminal.see(BACK)
     press(terminal, "c")
-    terminal.see("what it was stays in")
-    terminal.see("❯ hello second", after="what it was stays in")
+    terminal.see("The chat continues in")
+    terminal.see("❯ hello second", after="The chat continues in")
     terminal.keys("-l", " and third")
     terminal.keys("Enter")
     answered(terminal, 3)
@@ -143,7 +143,7 @@ def test_rewind_brings_the_files_back_when_asked_to(terminal: Terminal) -> None:
     screen = "".join(terminal.screen().split())  # a long path is wrapped anywhere
     assert f"restored:{file}" in screen
     assert file.read_text() == "before\n"
-    terminal.see("❯ replace before", after="what it was stays in")
+    terminal.see("❯ replace before", after="The chat continues in")
 
 
 def test_rewind_to_a_step_goes_on_after_it(terminal: Terminal) -> None:
@@ -155,9 +155,9 @@ def test_rewind_to_a_step_goes_on_after_it(terminal: Terminal) -> None:
     answered(terminal)
     go_back(terminal, "/rewind 1", "c")
     terminal.keys("Enter")
-    terminal.see(ASKS, after="what it was stays in")
+    terminal.see(ASKS, after="The chat continues in")
     press(terminal, "y")
-    terminal.see("exit 0", after="what it was stays in")
+    terminal.see("exit 0", after="The chat continues in")
     assert (terminal.folder / "made").exists()
 
 

@@ -40,8 +40,8 @@ def test_help_tears_no_word_on_a_narrow_screen(terminal: Terminal) -> None:
     screen = terminal.see("a message to the")
     lines = [line.strip() for line in screen.splitlines()]
     assert "/compact [FOCUS]" in lines
-    assert "put a summary in the place of older" in lines
-    assert "messages" in lines
+    assert "replace older messages by a summary" in lines
+    assert "change what runs without a question" in lines
 
 
 def test_what_a_project_brings_is_asked_about_and_then_there(terminal: Terminal) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.commands.command import Command
-from support.screens.tmux_window import DEAF_S, Terminal, opened
+from support.screens.tmux_window import DEAF_S, Terminal, open_terminal
 
 CONFIG = 'model = "demo"\nallow = ["run_shell_command(touch *)"]\n'
 
@@ -15,7 +15,7 @@ CONFIG = 'model = "demo"\nallow = ["run_shell_command(touch *)"]\n'
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
     (tmp_path / ".sandbur").mkdir()
     (tmp_path / ".sandbur/config.toml").write_text(CONFIG)
-    with opened(tmp_path) as window:
+    with open_terminal(tmp_path) as window:
         yield window
 
 
@@ -60,7 +60,7 @@ def test_what_can_do_harm_is_shown_whole_and_what_cannot_comes_after_it(tmp_path
     harmless = "".join(f'"lab/m{number}" = 1000\n' for number in range(200))
     config = f'allow = ["{rule}", "run_shell_command(\\u001b[2J\\u202ex *)"]\n[context_windows]\n{harmless}'
     (tmp_path / ".sandbur/config.toml").write_text(config)
-    with opened(tmp_path) as terminal:
+    with open_terminal(tmp_path) as terminal:
         terminal.start("-m demo")
         screen = terminal.see("Use it in this folder")
     assert rule.replace(" ", "") in screen.replace("\n", "").replace(" ", "")
@@ -69,7 +69,7 @@ def test_what_can_do_harm_is_shown_whole_and_what_cannot_comes_after_it(tmp_path
 
 
 def test_yolo_mode_is_acknowledged_once(tmp_path: Path) -> None:
-    with opened(tmp_path) as terminal:
+    with open_terminal(tmp_path) as terminal:
         (tmp_path / "data/yolo-acknowledged").unlink()
         terminal.start()
         terminal.see("interactive · demo")
@@ -92,7 +92,7 @@ def test_yolo_mode_is_acknowledged_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("words", "env"), [("-m demo --yolo", {}), ("-m demo", {"SANDBUR_MODE": "yolo"})])
 def test_a_flag_or_a_variable_is_acknowledged_too(tmp_path: Path, words: str, env: dict[str, str]) -> None:
-    with opened(tmp_path) as terminal:
+    with open_terminal(tmp_path) as terminal:
         (tmp_path / "data/yolo-acknowledged").unlink()
         terminal.start(words, **env)
         terminal.see("Go on in yolo mode?")
@@ -104,7 +104,7 @@ def test_a_flag_or_a_variable_is_acknowledged_too(tmp_path: Path, words: str, en
 
 
 def test_a_prompt_of_the_command_line_changes_no_mode(tmp_path: Path) -> None:
-    with opened(tmp_path) as terminal:
+    with open_terminal(tmp_path) as terminal:
         terminal.start('-m demo "/mode yolo"')
         terminal.see("is accepted only from a person in the chat")
         terminal.see("exit=2")
@@ -113,7 +113,7 @@ def test_a_prompt_of_the_command_line_changes_no_mode(tmp_path: Path) -> None:
 def test_instructions_from_elsewhere_are_read_after_a_yes(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "AGENTS.md").symlink_to("/etc/hostname")
-    with opened(tmp_path) as terminal:
+    with open_terminal(tmp_path) as terminal:
         terminal.start()
         screen = terminal.see("Read it, and tell the model what it says?")
         assert "/etc/hostname" in screen

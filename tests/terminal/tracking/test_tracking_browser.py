@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from support.models.scripted import Recorder, ScriptedModel, collect, open_session
-from support.screens.browser import NEEDS_BROWSER, Browser, opened_browser
-from support.screens.tracked import Served, chat, every_kind, served
+from support.screens.browser import NEEDS_BROWSER, Browser, open_browser
+from support.screens.tracked import Served, chat, every_kind, serve_ui
 
 from sandbur.agent.history.tracking.entries import project_id
 from sandbur.state.store.store import Store
@@ -34,13 +34,13 @@ def server(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve
     turns: list[Any] = [[("act", {"text": f"call {number}"})] for number in range(80)]
     asyncio.run(chat(store, "long", *turns, "done", text="a long one"))
     store.close()
-    with served(url, home=tmp_path_factory.mktemp("home")) as running:
+    with serve_ui(url, home=tmp_path_factory.mktemp("home")) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def browser(server: Served) -> Iterator[Browser]:
-    with opened_browser() as opened:
+    with open_browser() as opened:
         # The address that was printed: from then on a cookie knows the token.
         opened.open(f"{server.url}?token={server.token}")
         yield opened

@@ -12,9 +12,9 @@ from typing import Any
 import httpx2
 import pytest
 from support.commands.command import Command
-from support.commands.killed import effects, killed_in_a_command
-from support.screens.browser import NEEDS_BROWSER, opened_browser
-from support.screens.tracked import HOSTILE, Served, served
+from support.commands.killed import effects, kill_in_command
+from support.screens.browser import NEEDS_BROWSER, open_browser
+from support.screens.tracked import HOSTILE, Served, serve_ui
 
 SHOTS = os.environ.get("SANDBUR_SHOTS")
 WRITE = "run echo x >> effects"
@@ -31,7 +31,7 @@ def begun(command: Command, prompt: str) -> str:
 def page_of(command: Command, *flags: str) -> Iterator[Served]:
     url = f"sqlite:///{command.folder}/data/sandbur.db"
     env = {"SANDBUR_HOME": str(command.folder / "data")}
-    with served(url, *flags, home=command.folder, env=env) as running:
+    with serve_ui(url, *flags, home=command.folder, env=env) as running:
         yield running
 
 
@@ -58,11 +58,11 @@ def status(command: Command, session_id: str) -> str:
 def test_a_person_at_a_phone_approves_denies_and_settles(command: Command) -> None:
     first = begun(command, WRITE)
     second = begun(command, "run echo y >> never")
-    third = killed_in_a_command(command)
+    third = kill_in_command(command)
     command.run("resume", "--due", SANDBUR_MODEL="demo")
     assert status(command, third) == "needs_decision"
     ran = effects(command)
-    with page_of(command) as server, opened_browser() as browser:
+    with page_of(command) as server, open_browser() as browser:
         browser.resize(400)
         browser.open(f"{server.url}?token={server.token}")
         text = browser.until_shown("3 waiting for your decision")
@@ -94,7 +94,7 @@ def test_a_person_at_a_phone_approves_denies_and_settles(command: Command) -> No
 
 
 def test_a_session_that_died_inside_a_command_is_told_before_anybody_goes_on(command: Command) -> None:
-    dead = killed_in_a_command(command, f"echo '{HOSTILE}'; echo x >> effects; sleep 600")
+    dead = kill_in_command(command, f"echo '{HOSTILE}'; echo x >> effects; sleep 600")
     with page_of(command) as server, client_of(server) as client:
         text = client.get("/").text
         assert "1 waiting for your decision" in text
@@ -125,7 +125,7 @@ def test_what_is_decided_is_what_was_shown(command: Command) -> None:
         assert status(command, session_id) == "needs_approval"
         command.run("deny", session_id, "--all", "--record-only")
         late = client.post("/decide", data={**approve, "decision": "approve"})
-        assert (late.status_code, "does not wait any more" in late.text) == (409, True)
+        assert (late.status_code, "no longer waits" in late.text) == (409, True)
     assert effects(command) == 0
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from support.commands.command import ROOT, Command
-from support.screens.tracked import HOSTILE, Served, chat, served
+from support.screens.tracked import HOSTILE, Served, chat, serve_ui
 
 from sandbur.state.process.installation import make_install_command
 from sandbur.state.store.store import Store
@@ -37,7 +37,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(filled: str, home: Path) -> Iterator[Served]:
-    with served(filled, home=home) as running:
+    with serve_ui(filled, home=home) as running:
         yield running
 
 
@@ -51,7 +51,7 @@ def client(server: Served) -> Iterator[httpx2.Client]:
 def stranger(filled: str, home: Path) -> Iterator[httpx2.Client]:
     """Who has no token, at a server that asks for none."""
     with (
-        served(filled, "--no-token", home=home) as running,
+        serve_ui(filled, "--no-token", home=home) as running,
         httpx2.Client(base_url=running.url, trust_env=False) as made,
     ):
         assert not running.token
@@ -208,7 +208,7 @@ def test_the_browser_is_sent_to_the_address_with_the_token(filled: str, tmp_path
 def test_with_a_token_nobody_comes_in_without_it(filled: str, tmp_path: Path) -> None:
     env = {"SANDBUR_UI_TOKEN": TOKEN}
     with (
-        served(filled, "--host", "0.0.0.0", home=tmp_path, env=env) as server,
+        serve_ui(filled, "--host", "0.0.0.0", home=tmp_path, env=env) as server,
         httpx2.Client(base_url=f"http://127.0.0.1:{server.port}", trust_env=False) as client,
     ):
         assert not server.token
@@ -230,7 +230,7 @@ def test_with_a_token_nobody_comes_in_without_it(filled: str, tmp_path: Path) ->
 
 
 def test_a_token_is_made_where_others_can_reach_it(filled: str, tmp_path: Path) -> None:
-    with served(filled, "--host", "0.0.0.0", home=tmp_path) as server:
+    with serve_ui(filled, "--host", "0.0.0.0", home=tmp_path) as server:
         assert re.fullmatch(r"[\w-]{43}", server.token)
         at = f"http://127.0.0.1:{server.port}/api/v0/projects"
         assert httpx2.get(at, trust_env=False).status_code == 401
@@ -239,7 +239,7 @@ def test_a_token_is_made_where_others_can_reach_it(filled: str, tmp_path: Path) 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_it_with_its_code(filled: str, tmp_path: Path, number: int, code: int) -> None:
-    with served(filled, home=tmp_path) as server, httpx2.Client(base_url=server.url) as client:
+    with serve_ui(filled, home=tmp_path) as server, httpx2.Client(base_url=server.url) as client:
         client.get("/api/v0/projects")
         server.process.send_signal(number)
         assert server.process.wait(20) == code
@@ -261,7 +261,7 @@ def test_a_port_that_is_taken_is_said_in_one_sentence(tmp_path: Path) -> None:
     [
         (["--host", "no.such.host.invalid"], {}, 2, "is not a known host name"),
         (["--host", "0.0.0.0", "--no-token"], {}, 2, "--no-token would let the whole network in"),
-        (["--host", "203.0.113.7"], {}, 2, "is no address of this machine"),
+        (["--host", "203.0.113.7"], {}, 2, "is not an address of this machine"),
         ([], {"SANDBUR_UI_TOKEN": "short"}, 52, "SANDBUR_UI_TOKEN has to be 16 or more"),
         ([], {"SANDBUR_UI_TOKEN": 'x"; Path=/evil-quote'}, 52, "SANDBUR_UI_TOKEN has to be"),
         (["--store", "sqlite:///"], {}, 2, "the store needs a file"),

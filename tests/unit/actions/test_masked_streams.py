@@ -5,7 +5,7 @@ from pathlib import Path
 
 from support.models.real_ports import open_real
 from support.models.scripted import ScriptedModel, collect
-from support.samples.secret import FORMATS, PLACES, drawn
+from support.samples.secret import FORMATS, PLACES, draw_random
 
 from sandbur.actions.masking.masker import TextMasker
 from sandbur.actions.ports.events import ToolOutput
@@ -17,7 +17,7 @@ SIZES = (*range(1, 9), 13, 17, 40, 65)
 
 
 def block(kind: str) -> str:
-    body = "\n".join(drawn(64) for _ in range(6)) + f"\n{drawn(20)}=="
+    body = "\n".join(draw_random(64) for _ in range(6)) + f"\n{draw_random(20)}=="
     return f"{MARK}BEGIN {kind}{MARK}\n{body}\n{MARK}END {kind}{MARK}"
 
 
@@ -62,7 +62,7 @@ def streamed(masker: TextMasker, text: str, cuts: Sequence[int]) -> str:
 
 
 def test_a_secret_in_pieces_of_any_size_is_masked_as_in_one() -> None:
-    masker, failures = TextMasker([drawn(24)], [("MY_NAME", drawn(30))]), list[str]()
+    masker, failures = TextMasker([draw_random(24)], [("MY_NAME", draw_random(30))]), list[str]()
     for name, text in texts():
         whole = masker.text(text)
         assert whole != text, name
@@ -72,7 +72,7 @@ def test_a_secret_in_pieces_of_any_size_is_masked_as_in_one() -> None:
 
 
 def test_a_secret_that_is_cut_at_any_place_is_masked_as_in_one() -> None:
-    masker, failures = TextMasker([drawn(24)]), list[str]()
+    masker, failures = TextMasker([draw_random(24)]), list[str]()
     for name, text in texts():
         whole = masker.text(text)
         cuts = [cut for cut in range(1, len(text), 7) if streamed(masker, text, [cut]) != whole]
@@ -90,7 +90,7 @@ def test_what_is_no_key_is_not_held_back_for_long() -> None:
 
 
 def test_lines_that_may_be_a_key_are_shown_as_soon_as_they_are_none() -> None:
-    stream, line = TextMasker().stream(), drawn(64)
+    stream, line = TextMasker().stream(), draw_random(64)
     assert stream.feed(f"sum:\n{line}\n") == "sum:\n"
     assert stream.feed("that is no key.\n") == f"{line}\nthat is no key.\n"
     stream = TextMasker().stream()

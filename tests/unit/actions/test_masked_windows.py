@@ -5,24 +5,24 @@ import random
 from collections.abc import Callable
 
 import pytest
-from support.samples.secret import FORMATS, PLACES, drawn
+from support.samples.secret import FORMATS, PLACES, draw_random
 
 from sandbur.actions.masking.masker import TextMasker
 from sandbur.actions.masking.windows import WINDOW_BYTES, mask_windows
 
 MARK = "-----"
-SECRET = drawn(24)
-LINES_OF_KEY = [drawn(64) for _ in range(6)]
+SECRET = draw_random(24)
+LINES_OF_KEY = [draw_random(64) for _ in range(6)]
 KEY = "\n".join((f"{MARK}BEGIN RSA PRIVATE KEY{MARK}", *LINES_OF_KEY, f"{MARK}END RSA PRIVATE KEY{MARK}"))
-FIRST_LINE = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC" + drawn(32)
+FIRST_LINE = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC" + draw_random(32)
 SMALL_WINDOW = 140_000
 """Little more than what a window has to know of the one after it: a cut every few lines."""
 
 
 def masker() -> TextMasker:
-    known = TextMasker([SECRET], [("MY_NAME", drawn(30))], pairs=[("PIN", "4711")])
-    known.references.exact_values.add((f"{drawn(30)}\n{drawn(30)}", "note"))
-    return TextMasker([SECRET], [("MY_NAME", drawn(30))], known.references, [("PIN", "4711")])
+    known = TextMasker([SECRET], [("MY_NAME", draw_random(30))], pairs=[("PIN", "4711")])
+    known.references.exact_values.add((f"{draw_random(30)}\n{draw_random(30)}", "note"))
+    return TextMasker([SECRET], [("MY_NAME", draw_random(30))], known.references, [("PIN", "4711")])
 
 
 def windows(mask: TextMasker, data: bytes, window: int = SMALL_WINDOW) -> list[bytes]:
@@ -59,7 +59,7 @@ def drawn_lines(dice: random.Random, size: int) -> bytes:
         "naïve: ü",
         "token:",
     ]
-    words += [drawn(64), "4711", "\0\x07\x08", "\udc80\udcff", "- --- ----- -----BEGIN", "50%\r60%"]
+    words += [draw_random(64), "4711", "\0\x07\x08", "\udc80\udcff", "- --- ----- -----BEGIN", "50%\r60%"]
     found: list[str] = []
     while size > 0:
         found.append(dice.choice(samples) if dice.random() < 0.02 else dice.choice(words))
@@ -79,7 +79,7 @@ def test_a_secret_at_the_border_of_a_window_is_masked_as_in_one(seed: int) -> No
     dice, mask = random.Random(seed), masker()
     for text in (
         KEY,
-        f"password = {drawn(20)}",
+        f"password = {draw_random(20)}",
         f"x {SECRET} y",
         f"{FIRST_LINE}\n" + "\n".join(LINES_OF_KEY),
     ):
@@ -107,7 +107,7 @@ def test_a_secret_is_masked_wherever_the_windows_are_cut() -> None:
         pytest.param(b"\xff\xfe\x80line\n" * 50_000, id="no UTF-8"),
         pytest.param("line of text\n".encode("utf-16") * 15_000, id="two bytes a character"),
         pytest.param(b"x" * 400_000, id="one line"),
-        pytest.param(b"token=" + drawn(300_000).encode(), id="one secret"),
+        pytest.param(b"token=" + draw_random(300_000).encode(), id="one secret"),
         pytest.param(b"\n" * 400_000, id="no lines"),
         pytest.param(b"\0" * 400_000, id="zeroes"),
         pytest.param(b"a\n", id="short"),
@@ -124,7 +124,7 @@ def test_output_of_any_kind_is_masked_as_in_one(data: bytes) -> None:
 
 
 def test_a_body_of_a_key_that_does_not_end_is_one_secret() -> None:
-    body = "".join(f"{drawn(64)}\n" for _ in range(5000))
+    body = "".join(f"{draw_random(64)}\n" for _ in range(5000))
     data = f"first\n{FIRST_LINE}\n{body}end.\n".encode() + b"after that\n" * 20_000
     found = b"".join(windows(masker(), data))
     assert found.startswith(b"first\n[masked private key]\nend.\n")

@@ -4,12 +4,12 @@ import base64
 import random
 
 import pytest
-from support.samples.secret import FORMATS, PLACES, drawn
+from support.samples.secret import FORMATS, PLACES, draw_random
 
 from sandbur.actions.masking.masker import PLACEHOLDER, TextMasker
 
-SECRET = drawn(24)
-BODY = "\n".join(drawn(64) for _ in range(6)) + "\n" + drawn(20) + "=="
+SECRET = draw_random(24)
+BODY = "\n".join(draw_random(64) for _ in range(6)) + "\n" + draw_random(20) + "=="
 MARK = "-----"
 
 
@@ -67,7 +67,7 @@ def test_an_exact_value_is_masked_wherever_it_stands():
 
 
 def test_an_exact_value_is_masked_as_json_url_and_base64_too():
-    value = 'a"b/c d&' + drawn(9)
+    value = 'a"b/c d&' + draw_random(9)
     masker = TextMasker([value])
     for form in (r"a\"b/c d&" + value[8:], "a%22b%2Fc%20d%26" + value[8:], "a%22b%2Fc+d%26" + value[8:]):
         assert masker.text(f"<{form}>") == "<[masked value]>"
@@ -117,7 +117,7 @@ def test_text_without_secrets_is_the_same_object():
 
 def test_a_stream_shows_what_the_whole_text_would_show():
     dice = random.Random(3)
-    masker = TextMasker([SECRET], named=[("A_NAME", "-+" + drawn(20))])
+    masker = TextMasker([SECRET], named=[("A_NAME", "-+" + draw_random(20))])
     lines = [sample.line for sample in (*FORMATS, *PLACES)]
     lines += [_block(), f"{SECRET} and {SECRET}", "plain words", "", "..... 45%", "naïve: ü", "x" * 300]
     for _ in range(15):

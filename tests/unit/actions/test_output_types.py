@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from typing_extensions import TypedDict
 
-from sandbur.actions.turn.output.answers import read_answer
+from sandbur.actions.turn.output.answer_check import read_answer
 from sandbur.actions.turn.output.format import output_format, output_schema
 from sandbur.actions.turn.output.json_schema import problems
 from sandbur.actions.turn.output.types import output_format_of

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from support.models.real_ports import open_real
 from support.models.scripted import Call, ScriptedModel, collect
-from support.samples.secret import drawn
+from support.samples.secret import draw_random
 
 from sandbur.state.store.store import Store
 
-WORD = "correct-horse-" + drawn(6)
-AWS = "AK" + "IA" + drawn(16, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
+WORD = "correct-horse-" + draw_random(6)
+AWS = "AK" + "IA" + draw_random(16, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.tools.mounts import mounted, needs_mounts
+from support.tools.mounts import mount_folder, needs_mounts
 
 from sandbur.actions.workspace.snapshot import Snapshot
 from sandbur.state.calls import FileChange
@@ -131,7 +131,7 @@ def test_what_git_ignores_our_own_files_and_folders_behind_links_do_not_count(ws
 @needs_mounts
 def test_other_file_systems_are_not_entered(ws: Workspace):
     ws.root.joinpath("mounted").mkdir()
-    with mounted(ws.root / "mounted"):
+    with mount_folder(ws.root / "mounted"):
         ws.write("mounted/a", "a")
         snapshot = ws.take()
         ws.write("mounted/a", "b")

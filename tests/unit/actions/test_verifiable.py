@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.tools.mounts import mounted, needs_mounts
+from support.tools.mounts import mount_folder, needs_mounts
 
 from sandbur.actions.ports import Prepared, ToolContext, ToolOutcome, Verifiable
 from sandbur.actions.tools.files.edit_file import EditFile
@@ -217,7 +217,7 @@ async def test_after_a_crash_the_file_is_old_or_new_and_the_check_tells_which(
 
 @needs_mounts
 async def test_on_a_full_disk_the_old_content_stays_and_the_call_was_not_done(tmp_path: Path):
-    with mounted(tmp_path):
+    with mount_folder(tmp_path):
         tmp_path.joinpath("a.txt").write_text("old")
         large = "new" * 50_000
         prepared = await prepare(tmp_path, WriteFile(), path="a.txt", content=large)
@@ -232,7 +232,7 @@ async def test_a_file_that_is_a_mount_point_stays(tmp_path: Path):
     inner, outer = tmp_path / "inner", tmp_path / "outer"
     inner.write_text("old")
     outer.write_text("old")
-    with mounted(inner, "--bind", str(outer)):
+    with mount_folder(inner, "--bind", str(outer)):
         prepared = await prepare(tmp_path, WriteFile(), path="inner", content="new")
         outcome = await run(tmp_path, WriteFile(), prepared, path="inner", content="new")
         assert "cannot be replaced as a whole" in outcome.content

@@ -40,7 +40,7 @@ def test_servers_are_accepted_as_they_are_written(url: str) -> None:
         ("postgresql://u:hun?ter2@h/d", "no readable host"),
         ("postgresql://u:hun#ter2@h/d", "contains a space, a `#`"),
         ("postgresql://u:hun ter2@h/d", "contains a space, a `#`"),
-        ("oracle://u:hunter2@h/d", "no store URL"),
+        ("oracle://u:hunter2@h/d", "not a store URL"),
     ],
 )
 def test_what_cannot_be_read_is_refused_without_repeating_it(url: str, said: str) -> None:

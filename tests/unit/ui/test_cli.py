@@ -96,7 +96,7 @@ def test_a_list_of_sessions_makes_no_model_and_starts_no_loop(command: Command, 
         (["--add-dir", "/no/such", "-p", "x"], "/no/such does not exist"),
         (["-p", "-r", "nothing"], "There is no session 'nothing'."),
         (["-p", "-r"], "-r needs the ID of a session"),
-        (["-p", "-c"], "no session of this folder"),
+        (["-p", "-c"], "This folder has no session"),
         (["-p", "x", "--allow", "nonsense((", "-m", "demo"], "rule"),
         (["-p", "x", "-m", "nobody/none"], "nobody"),
         (["-p", "x", "--store", "ftp://x"], "store"),
@@ -215,7 +215,7 @@ def test_everything_written_is_private(command: Command) -> None:
 
 
 def test_a_bug_is_one_sentence_and_its_traceback_is_kept(command: Command) -> None:
-    program = "import sys; from sandbur.ui.cli.failures import report_bug;"
+    program = "import sys; from sandbur.ui.cli.failure_reports import report_bug;"
     program += "sys.exit(report_bug(ValueError('odd'), None))"
     done = subprocess.run([sys.executable, "-c", program], env=command.env, capture_output=True, text=True)
     log = command.folder / "data" / "crash.log"

@@ -83,12 +83,12 @@ def test_an_answer_that_never_fits_is_an_error_and_the_session_goes_on(command: 
     ("content", "said"),
     [
         (None, "cannot be read: No such file or directory."),
-        ("", "is no JSON: Expecting value: line 1 column 1 (char 0)."),
-        ("{", "is no JSON"),
+        ("", "is not JSON: Expecting value: line 1 column 1 (char 0)."),
+        ("{", "is not JSON"),
         ("[]", "is not a schema for answers: it is not an object."),
         ('{"type": "text"}', '"text" is not valid'),
         ('{"$ref": "http://example.org/x"}', "http://example.org/x"),
-        ("[" * 100_000, "is no JSON"),
+        ("[" * 100_000, "is not JSON"),
         (" " * 1_000_001, "is larger than 1000 KB."),
     ],
 )

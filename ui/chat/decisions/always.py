@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from ....agent.config.edit.edit_file import ConfigPlace, keep, place_for, user_place
+from ....agent.config.edit.edit_config import ConfigPlace, keep, place_for, user_place
 from ....agent.policy.rules.rule_suggestions import EDITING, RuleSuggestion
 from ....state.calls import PendingCall
 from ....state.errors import SandburError

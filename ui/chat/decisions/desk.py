@@ -22,7 +22,7 @@ class DecisionDesk:
         """Text that was typed at a question and is not used yet."""
 
     async def ask(self, session: Session) -> list[CallDecision] | None:
-        """Ask about the waiting calls: what happened first, what may happen then.
+        """Ask about the waiting calls: first about unknown outcomes, then for approvals.
 
         Return None if a question is left open; raises `CommandTyped`.
         """

@@ -18,8 +18,8 @@ from rich.text import Text
 
 from ....actions.turn.commands import is_command, parse_shell_command
 from ...headless.headless import clean
-from ...terminal.output import is_behind
 from ...terminal.render import Renderer
+from ...terminal.standard_output import is_behind
 from ...terminal.terminal import can_redraw, forget_typed, shorten
 from ...terminal.text.diffs import Line, emphasize
 from ...terminal.text.sanitize import one_line
@@ -66,7 +66,7 @@ class OneKey:
         safe: str = "",
         during_run: bool = False,
     ) -> None:
-        """`during_run`: signals stay with the run, and an empty line is an answer, too."""
+        """With `during_run`, the run handles signals, and an empty line is an answer, too."""
         self.listens = False
         self._is_displayed = False
         self._keys = frozenset(keys)
@@ -109,12 +109,12 @@ class OneKey:
     def _show(self, _: object) -> None:
         if not self._is_displayed:
             self._is_displayed = True
-            self._be_deaf()
+            self._ignore_early_keys()
 
-    def _be_deaf(self) -> None:
+    def _ignore_early_keys(self) -> None:
         """Ignore keys until the question has been on the screen for a moment."""
         if is_behind():  # the terminal is stopped, so the question is not on the screen yet
-            self._wait(DEAF_S, self._be_deaf)
+            self._wait(DEAF_S, self._ignore_early_keys)
         else:
             forget_typed()
             self._wait(DEAF_S, self._listen)

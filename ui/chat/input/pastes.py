@@ -26,7 +26,9 @@ class Pastes:
         return mark
 
     def fold_recalled(self, text: str) -> str:
-        """Return an earlier input; a long one with a mark in its middle, so that its ends can be searched."""
+        """Return an earlier input with the middle of a long text replaced by a mark; the rest can be
+        searched.
+        """
         if not _is_long(text):
             return text
         start = min(len(text.partition("\n")[0]), _ENDS_CHARS)

@@ -55,7 +55,7 @@ class SlashContext(Protocol):
         ...
 
     def enter(self, session: Session) -> None:
-        """Make another session the one of this chat."""
+        """Switch the chat to another session."""
         ...
 
     def recall(self) -> None:
@@ -92,7 +92,7 @@ class EditorContext(Protocol):
         ...
 
     async def change_model(self, name: str) -> None:
-        """Go on with another model from the next message on."""
+        """Use another model from the next message on."""
         ...
 
     async def list_commands(self) -> Sequence[tuple[str, str]]:
@@ -117,7 +117,7 @@ Complete = Callable[["SlashContext | None"], Iterable[SlashOffer]]
 
 
 def at_home(home: str) -> Callable[..., Any]:
-    """Return the function of this home, which is imported when it is called."""
+    """Return a function that imports `home`, a `module:function`, when it is called, and calls it."""
     return lambda *given: load(home)(*given)
 
 
@@ -133,7 +133,9 @@ class SlashCommand:
     aliases: tuple[str, ...] = ()
     complete: Complete | None = None
     at_question: bool = True
-    """False for commands that send a message or enter another session: an open question comes first."""
+    """False for commands that send a message or switch the session: they are refused while a question is
+    open.
+    """
 
     @property
     def typed(self) -> str:

@@ -10,8 +10,8 @@ from ....agent.config.paths import text_folders
 from ....agent.extensions.prompt_commands import find_commands
 from ....state.errors import UsageError
 from ...terminal.text.sanitize import one_line
-from .choices import with_model
 from .command import DONE, SlashCommand, SlashContext, SlashResult, command_of, tell
+from .session_commands import with_model
 from .table import COMMANDS, package_entries
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ YOURS = "Your commands"
 
 
 def more_commands(cwd: Path, env: Mapping[str, str]) -> tuple[Sequence[SlashCommand], Sequence[str]]:
-    """Return the commands of packages and files, and notices; a name of the table is the table's."""
+    """Return the commands of packages and files, and notices. Commands of the table take precedence."""
     taken = {name for one in COMMANDS for name in (one.name, *one.aliases)}
     installed = [command_of(entry) for entry in package_entries() if entry.home]
     if not text_folders("commands", cwd, env):
@@ -46,7 +46,7 @@ def _make(prompt: PromptCommand) -> SlashCommand:
             )
         for command in prompt.runs(words):
             if not await _has_run(context, command):
-                raise UsageError(f"/{prompt.name} is not sent: what it wants to know first did not run.")
+                raise UsageError(f"/{prompt.name} is not sent: a shell command of its file did not run.")
         tell(context, message)
         if not prompt.model:
             await context.send(message)

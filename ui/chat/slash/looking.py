@@ -39,9 +39,9 @@ async def show_plan(context: SlashContext, words: str) -> SlashResult:
 
 
 async def expand(context: SlashContext, words: str) -> SlashResult:
-    """Print the text that was folded last in full."""
+    """Print in full the text that was folded last."""
     if words and not (words.isascii() and words.isdigit() and 0 < int(words[:9]) < 1000):
-        raise UsageError(f"`{words[:40]}` is no number.", "/expand 3 shows the last three.")
+        raise UsageError(f"`{words[:40]}` is not a number.", "/expand 3 shows the last three.")
     context.renderer.expand_last(int(words) if words else 1)
     return DONE
 
@@ -70,7 +70,7 @@ def list_theme_choices(_: SlashContext | None) -> Iterator[SlashOffer]:
 async def show_steps(context: SlashContext, words: str) -> SlashResult:
     """List the steps, newest last; `/rewind STEP` goes back to one of them."""
     if words and not (words.isascii() and words.isdigit() and len(words) < 10):
-        raise UsageError(f"`{words[:40]}` is no number of steps.", "/steps 50 lists the last 50.")
+        raise UsageError(f"`{words[:40]}` is not a number of steps.", "/steps 50 lists the last 50.")
     store, session_id = context.runtime.store, context.session.id
     if not store.index.exists(session_id):
         tell(context, "There are no steps yet.")

@@ -36,7 +36,7 @@ async def rewind(context: SlashContext, words: str) -> SlashResult:
     forked, draft, restored = rewound
     context.enter(await context.runtime.resume(forked))
     context.composer.put_in(draft)
-    lines = [*restored, f"The chat goes on in {forked}; what it was stays in {old}."]
+    lines = [*restored, f"The chat continues in {forked}; {old} is unchanged."]
     context.renderer.lines((("yellow", line) for line in lines), prose=True)
     return DONE
 

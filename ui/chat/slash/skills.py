@@ -22,7 +22,7 @@ async def use_skill(context: SlashContext, words: str) -> SlashResult:
         known = [f"{skill.name:<24} {skill.description}" for skill in found.skills.values()]
         tell(context, *map(one_line, known or [_NONE]), *found.notices)
         return DONE
-    skill = _named(name, found)
+    skill = _find_skill(name, found)
     if context.asks:
         raise UsageError("A skill waits until the question is answered.")
     tell(context, f"Skill {skill.name}: {skill.description}")
@@ -37,14 +37,14 @@ async def use_skill_in_editor(context: EditorContext, words: str) -> EditorAnswe
     if not name:
         known = [f"- `{one.name}` {one.description}" for one in found.skills.values()]
         return "\n".join(known or [_NONE])
-    return context.session.send(_message(_named(name, found), task))
+    return context.session.send(_message(_find_skill(name, found), task))
 
 
 def _find_skills(context: SlashContext | EditorContext) -> FoundSkills:
     return find_skills(Path(context.session.settings.cwd), context.runtime.env)
 
 
-def _named(name: str, found: FoundSkills) -> Skill:
+def _find_skill(name: str, found: FoundSkills) -> Skill:
     skill = found.skills.get(name)
     if skill is None:
         raise UsageError(f"There is no skill {name[:64]}.", "/skill lists them.")

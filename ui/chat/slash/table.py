@@ -1,4 +1,4 @@
-"""The list of slash commands: help, completion and editors read it, docs/commands.md has to match."""
+"""The table of slash commands, for help, completion and editors. docs/commands.md has to list the same."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -61,58 +61,57 @@ def _at(function: str) -> str:
     return f".ui.chat.slash.{module}:{name}" if function else ""
 
 
-_models, _rules, _sessions = (
-    "choices.list_model_choices",
-    "choices.list_rule_choices",
-    "choices.list_session_choices",
-)
 # A row is one line, or one for the command and one for its functions.
 # fmt: off
 _BY_GROUP: Mapping[str, tuple[SlashEntry, ...]] = {
     "Chat": (
         _row("help", "[COMMAND]", "show the commands", "table.show_help", "table.list_in_editor"),
-        _row("clear", "", "begin a new session in this chat", "choices.clear", aliases=("new",), waits=True),
+        _row("clear", "", "begin a new session in this chat",
+             "session_commands.clear", aliases=("new",), waits=True),
         _row("exit", "", "leave; the session can be resumed", "basics.leave", aliases=("quit",)),
-        _row("editor", "[TEXT]", "write a message in your editor", "files.edit_message", waits=True),
+        _row("editor", "[TEXT]", "write a message in your editor", "file_commands.edit_message", waits=True),
         _row("copy", "[code]", "put the last answer on the clipboard",
-             "files.copy", complete="files.list_diff_choices"),
+             "file_commands.copy", complete="file_commands.list_diff_choices"),
     ),
     "Settings": (
-        _row("mode", "[MODE]", "change what runs unasked",
+        _row("mode", "[MODE]", "change what runs without a question",
              "basics.change_mode", "basics.change_mode_in_editor", complete="basics.complete_modes"),
         _row("model", "[PROVIDER/MODEL]", "go on with another model",
-             "choices.change_model", "choices.change_model_in_editor", complete="choices.list_model_choices"),
-        _row("budget", "[USD]", "limit what a run may cost", "choices.change_budget"),
+             "session_commands.change_model", "session_commands.change_model_in_editor",
+             complete="session_commands.list_model_choices"),
+        _row("budget", "[USD]", "limit what a run may cost", "session_commands.change_budget"),
         _row("permissions", "[allow RULE]", "list the rules, add or remove one",
-             "choices.change_permissions", aliases=("rules",), complete="choices.list_rule_choices"),
+             "session_commands.change_permissions", aliases=("rules",),
+             complete="session_commands.list_rule_choices"),
         _row("tools", "", "list the tools and what they may do", "looking.show_tools"),
     ),
     "Session": (
-        _row("plan", "", "show the plan and how far it is", "looking.show_plan"),
-        _row("expand", "[COUNT]", "show whole what was folded last", "looking.expand"),
+        _row("plan", "", "show the plan and its progress", "looking.show_plan"),
+        _row("expand", "[COUNT]", "show the last folded text in full", "looking.expand"),
         _row("steps", "[COUNT]", "list what was done, step by step", "looking.show_steps"),
-        _row("status", "", "show where the session stands", "looking.show_status"),
-        _row("cost", "", "show what the session used", "choices.show_cost", aliases=("usage",)),
+        _row("status", "", "show the state of the session", "looking.show_status"),
+        _row("cost", "", "show what the session used", "session_commands.show_cost", aliases=("usage",)),
         _row("rewind", "[STEP]", "go back to an earlier step", "rewind.rewind"),
-        _row("fork", "[STEP]", "go on in a copy of the session", "choices.fork", waits=True),
+        _row("fork", "[STEP]", "go on in a copy of the session", "session_commands.fork", waits=True),
         _row("resume", "[ID]", "go on in another session",
-             "choices.resume", complete="choices.list_session_choices", waits=True),
-        _row("sessions", "", "pick another session", "choices.resume", waits=True),
-        _row("rename", "TITLE", "give the session a title", "choices.rename"),
-        _row("export", "[FILE]", "write the session to a file", "choices.export"),
+             "session_commands.resume", complete="session_commands.list_session_choices", waits=True),
+        _row("sessions", "", "pick another session", "session_commands.resume", waits=True),
+        _row("rename", "TITLE", "give the session a title", "session_commands.rename"),
+        _row("export", "[FILE]", "write the session to a file", "session_commands.export"),
     ),
     "Context": (
         _row("context", "", "show what fills the model's window", "window.show_context"),
-        _row("compact", "[FOCUS]", "put a summary in the place of older messages",
+        _row("compact", "[FOCUS]", "replace older messages by a summary",
              "window.compress", "window.compress_in_editor", waits=True),
-        _row("uncompact", "", "bring those messages back", "window.take_back", waits=True),
-        _row("memory", "[show|edit|add TEXT]", "list the instructions, change them", "files.show_memory"),
+        _row("uncompact", "", "undo the last compression", "window.take_back", waits=True),
+        _row("memory", "[show|edit|add TEXT]", "list the instructions, change them",
+             "file_commands.show_memory"),
         _row("init", "[WISH]", "have AGENTS.md written for this project",
-             "files.begin_instructions", waits=True),
+             "file_commands.begin_instructions", waits=True),
     ),
     "Files": (
-        _row("diff", "[STEP]", "show what the session changed in files", "files.show_diff"),
-        _row("undo", "", "bring back the files of the last turn", "files.undo", waits=True),
+        _row("diff", "[STEP]", "show what the session changed in files", "file_commands.show_diff"),
+        _row("undo", "", "restore the files of the last turn", "file_commands.undo", waits=True),
     ),
     "Installation": (
         _row("theme", "[NAME]", "show the chat in other colours",
@@ -124,7 +123,7 @@ _BY_GROUP: Mapping[str, tuple[SlashEntry, ...]] = {
 
 
 def _with_extensions(entries: list[SlashEntry]) -> tuple[SlashEntry, ...]:
-    """Return the entries with those of the extensions that ship, each after the one that it names."""
+    """Insert the commands of the shipped extensions, each after the command that its entry names."""
     for extension in list_shipped():
         for entry in extension.slash:
             names = [one.name for one in entries if one.group == entry.group]
@@ -137,11 +136,11 @@ def _with_extensions(entries: list[SlashEntry]) -> tuple[SlashEntry, ...]:
 ENTRIES = _with_extensions([row.but(group=group) for group, rows in _BY_GROUP.items() for row in rows])
 """The commands of Sandbur and of the extensions that ship, for the chat and for editors."""
 COMMANDS = tuple(command_of(entry) for entry in ENTRIES if entry.home)
-"""Those of the chat."""
+"""The commands of the chat."""
 
 
 def package_entries() -> list[SlashEntry]:
-    """Return the commands that installed packages add; a name of `ENTRIES` stays what it is."""
+    """Return the commands that installed packages add, except those with a name of `ENTRIES`."""
     taken = {name for one in ENTRIES for name in (one.name, *one.aliases)}
     found = (entry for extension in PACKAGES.loaded for entry in extension.slash)
     return [entry for entry in found if entry.name not in taken]

@@ -82,7 +82,7 @@ async def take_back(context: SlashContext, words: str) -> SlashResult:
 
     session, store = context.session, context.runtime.store
     if session.state.turn_open:
-        warn(context, "The history is changed between turns only: let this one end first.")
+        warn(context, "The history can be changed only between turns. Wait until this one ends.")
         return DONE
     history = await store.database.offload(lambda: restore_uncompressed(store, session))
     if history is None:

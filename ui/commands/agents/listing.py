@@ -22,7 +22,7 @@ _MOST_DESCRIPTION = 120
 
 
 async def list_agents(command: AgentsCommand) -> int:
-    """Print a line for each agent, also for those that do not count because they are not trusted."""
+    """Print a line for each agent, including those that are ignored because they are not trusted."""
     agents, notices = _find(command)
     if command.json:
         put(json.dumps([_summarize(agent) for agent in agents], indent=1, ensure_ascii=False))
@@ -39,7 +39,7 @@ async def list_agents(command: AgentsCommand) -> int:
 
 
 async def show_agent(command: AgentsCommand) -> int:
-    """Print what an agent is; of several with one name the one that counts."""
+    """Print the settings and instructions of an agent; of several with one name, the one that is used."""
     agents, notices = _find(command)
     agent = next((one for one in agents if one.name == command.agent), None)
     if agent is None:
@@ -68,7 +68,7 @@ def list_names() -> Iterator[tuple[str, str]]:
 
 
 def _find(command: AgentsCommand) -> tuple[list[AgentSpec], tuple[str, ...]]:
-    """Return the agents of this folder, those that count first, and the notices about their files."""
+    """Return the agents of this folder, the used ones first, and the notices about their files."""
     settings = load_settings(read_overrides(command), os.environ)
     found = find_agents(settings.cwd, os.environ, settings.aliases)
     untrusted = read_untrusted_agents(found.untrusted, settings.aliases)
@@ -91,7 +91,7 @@ def _summarize(agent: AgentSpec) -> dict[str, Any]:
 
 
 def _describe(agent: AgentSpec) -> dict[str, Any]:
-    """Return the rest of an agent as JSON; null: that of the session that starts it."""
+    """Return the other fields of an agent as JSON; null means the value of the session that starts it."""
     return {
         "tools": agent.tools,
         "disallowed_tools": agent.disallowed_tools,
@@ -109,7 +109,7 @@ def _describe(agent: AgentSpec) -> dict[str, Any]:
 
 
 def _spell_fields(agent: AgentSpec) -> Iterator[tuple[str, str]]:
-    """Yield a label and a text for each field that is not that of the session that starts the agent."""
+    """Yield a label and a text for each field that the agent's file sets."""
     lists: Mapping[str, tuple[str, ...] | None] = {
         "tools": agent.tools,
         "without tools": agent.disallowed_tools or None,

@@ -43,8 +43,8 @@ async def write_agent(command: AgentsCommand) -> int:
     if name != normalize_name(name):
         likely = normalize_name(name) or "reviewer"
         raise UsageError(
-            f"`{one_line(name)}` is no name of an agent, which is of a-z, 0-9 and -.",
-            f"Such as: sandbur agents new {likely}",
+            f"`{one_line(name)}` cannot name an agent: a name consists of a-z, 0-9 and -.",
+            f"For example: sandbur agents new {likely}",
         )
     path = (config_home(os.environ) if command.user else _project_folder()) / "agents" / f"{name}.md"
     _create(path, _TEMPLATE.format(name=name))
@@ -58,12 +58,12 @@ def _create(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"{path.parent} cannot be made: {error.strerror}.", "Check the path.") from None
+        raise ConfigError(f"{path.parent} cannot be created: {error.strerror}.", "Check the path.") from None
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise UsageError(f"{path} is there already, and is not changed.", "Choose another name.") from None
+        raise UsageError(f"{path} exists already; it was not changed.", "Choose another name.") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}.", "Check the folder.") from None
 
@@ -76,5 +76,5 @@ def _project_folder() -> Path:
     folder = next((place for place in places if place.is_dir()), root / ".sandbur")
     for place in (folder, folder / "agents"):
         if place.is_symlink():
-            raise UsageError(f"{place} is a link; nothing is written there.", "Remove it, or say --user.")
+            raise UsageError(f"{place} is a link; nothing is written there.", "Remove it, or use --user.")
     return folder

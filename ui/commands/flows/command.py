@@ -24,6 +24,6 @@ class FlowsCommand(ActionCommand):
 
     def check(self) -> None:
         if self.action == "test" and not self.text:
-            raise UsageError("`sandbur flows test` needs a text.", "Such as: sandbur flows test 'hello'")
+            raise UsageError("`sandbur flows test` needs a text.", "For example: sandbur flows test 'hello'")
         if self.action == "list" and self.text:
             raise UsageError(f"`{self.text[:40]}` is one word too many.", "`sandbur flows --help` helps.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
 from ....actions.ports import Tool
@@ -27,6 +27,8 @@ from ...terminal.text.sanitize import one_line, plain
 from .command import FlowsCommand
 
 _SKILLS = ".agent.extensions.skills"
+_GENERAL = ".agent.agents.task:GENERAL"
+_FIND_AGENTS = ".agent.agents.markdown.agent_files:find_agents"
 
 
 class FolderFlows(NamedTuple):
@@ -35,6 +37,18 @@ class FolderFlows(NamedTuple):
     flows: tuple[ConfiguredFlow, ...]
     skills: Mapping[str, Any]
     settings: Settings
+    agents: Set[str] | None = None
+    """The agents of a program that its sessions may start; None: those of the folder."""
+
+    @property
+    def starts_agents(self) -> bool:
+        """Whether sessions here start sub-agents."""
+        has_agents = any(one.name == "agents" for one in list_shipped())
+        return has_agents and bool(self.settings.of("agent_depth"))
+
+    def may_start(self, agent: str) -> bool:
+        """Return whether a session here may start the agent of a skill."""
+        return self.starts_agents
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -65,7 +79,7 @@ async def list_flows(command: FlowsCommand) -> int:
             "kind": "skill",
             "priority": 0,
             "triggers": list(skill.triggers.describe()),
-            "does": "gives the model the text of the skill",
+            "does": _describe_skill(skill),
             "description": skill.description,
             "source": str(skill.folder),
         }
@@ -77,6 +91,12 @@ async def list_flows(command: FlowsCommand) -> int:
     else:
         put("\n".join(line for row in rows for line in _describe_row(row)) or "There are no flows here.")
     return 0
+
+
+def _describe_skill(skill: Any) -> str:
+    if skill.runs_as_agent:
+        return "starts a sub-agent that works by the skill"
+    return "gives the model the text of the skill"
 
 
 def _describe_row(row: Mapping[str, Any]) -> Iterator[str]:
@@ -96,14 +116,31 @@ async def test_flows(command: FlowsCommand) -> int:
         routed = await FlowRouter(flows, found.tools).route(command.text)
     if routed is None and found.skills and len(command.text) <= MOST_CHARS:
         router: MessageRouter = load(f"{_SKILLS}.skills_runtime:SkillRouter")(
-            found.settings.cwd, os.environ, tuple(found.skills)
+            found.settings.cwd, os.environ, tuple(found.skills), found.may_start
         )
         routed = await router.route(command.text)
+    shown = _object(routed) | await asyncio.to_thread(_find_problem, routed, found)
     if command.json:
-        put(encode(_object(routed)))
+        put(encode(shown))
     else:
-        put("\n".join(_lines(routed)))
+        put("\n".join(_lines(shown, routed is None)))
     return 0
+
+
+def _find_problem(routed: RoutedMessage | None, found: FolderFlows) -> dict[str, str]:
+    """Return the key `problem` for an agent that a session here could not start."""
+    if routed is None or not routed.match.starts_agent:
+        return {}
+    agent = str(json.loads(routed.arguments)["agent"])
+    if not found.starts_agents:
+        return {"problem": "A session here starts no agents."}
+    names = found.agents
+    if names is None:
+        names = set(load(_FIND_AGENTS)(found.settings.cwd, os.environ, found.settings.aliases).agents)
+        names |= {load(_GENERAL).name} if found.settings.agent is None else set()
+    if routed.match.kind == "skill_agent" or agent in names:
+        return {}
+    return {"problem": f"There is no agent {agent[:64]!r} here. There are: {', '.join(sorted(names))}."}
 
 
 def _object(routed: RoutedMessage | None) -> dict[str, Any]:
@@ -112,17 +149,22 @@ def _object(routed: RoutedMessage | None) -> dict[str, Any]:
     match = routed.match
     if match.kind == "refused":
         return {"flow": None, "does": "refused", "why": match.answer}
-    calls = {"tool": match.target, "arguments": json.loads(routed.arguments)} if match.kind == "tool" else {}
-    texts = {"answer": match.answer, "text": routed.text, "command": "" if calls else match.target}
+    calls: dict[str, Any] = {}
+    if match.starts_agent:
+        task = json.loads(routed.arguments)
+        calls = {"agent": task["agent"], "prompt": task["prompt"]}
+    elif match.kind == "tool":
+        calls = {"tool": match.target, "arguments": json.loads(routed.arguments)}
+    text = "" if match.starts_agent else routed.text
+    texts = {"answer": match.answer, "text": text, "command": "" if calls else match.target}
     more = {name: text for name, text in texts.items() if text}
     steps = {"steps": list(routed.steps)} if routed.steps else {}
     return {"flow": match.name, "does": match.kind, "why": match.why, **calls, **steps, **more}
 
 
-def _lines(routed: RoutedMessage | None) -> Iterator[str]:
-    found = _object(routed)
+def _lines(found: dict[str, Any], asks_model: bool) -> Iterator[str]:
     if found["flow"] is None:
-        yield one_line(f"{found['why']}: the model is asked." if routed is None else str(found["why"]))
+        yield one_line(f"{found['why']}: the model is asked." if asks_model else str(found["why"]))
         return
     yield one_line(f"flow      {found.pop('flow')}")
     yield one_line(f"why       {found.pop('why')}")
@@ -144,7 +186,8 @@ async def _find(command: FlowsCommand) -> FolderFlows:
     require_different_names(definition.flows)
     own = {name: skill for name, skill in skills.items() if name in definition.skills}
     flows = tuple(ConfiguredFlow(flow, definition.source) for flow in definition.flows)
-    return FolderFlows(flows, own, settings)
+    agents = None if definition.file is not None else {one.name for one in definition.agents}
+    return FolderFlows(flows, own, settings, agents)
 
 
 def _find_skills(settings: Settings) -> dict[str, Any]:

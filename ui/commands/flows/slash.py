@@ -11,7 +11,7 @@ from ...terminal.text.sanitize import one_line
 
 
 async def start_flow(context: SlashContext, words: str) -> SlashResult:
-    """List the flows, or start the one of this name with the words behind it."""
+    """List the flows, or start the flow with the given name; the words after the name are its input."""
     if words.strip():
         await context.send(f"/flow {words}")
         return DONE

@@ -13,14 +13,15 @@ KINDS = ("stdio", "http", "sse")
 class McpCommand(ActionCommand):
     GROUPS = ("add", "run", "limits", "place")
     ACTIONS: ClassVar[Mapping[str, Action]] = {
-        "list": Action("", "the tool servers configured here", ("--json",), home="configured.list_servers"),
+        "list": Action("", "the tool servers configured here", ("--json",),
+                       home="configured_servers.list_servers"),
         "add": Action("NAME -- PROGRAM ... | NAME --url URL", "add a tool server to the configuration",
                       ("--url", "--type", "--env", "--header", "--project"), (
             ("sandbur mcp add time -- uvx mcp-server-time", ""),
             ("sandbur mcp add docs --url https://example.com/mcp", ""),
             ("sandbur mcp add git --project -- uvx mcp-server-git", "in the project's .mcp.json"),
-        ), home="configured.add"),
-        "remove": Action("NAME", "remove a tool server", ("--project",), home="configured.remove"),
+        ), home="configured_servers.add"),
+        "remove": Action("NAME", "remove a tool server", ("--project",), home="configured_servers.remove"),
         "test": Action("[NAME]", "start tool servers and list their tools", ("--json",),
                        home="trial.try_servers"),
         "login": Action("NAME", "sign in at a server with OAuth", home="trial.sign_in"),

@@ -39,7 +39,9 @@ def _offer_runs(server: MCPServer[Any], runs: ServedRuns) -> None:
         prompt: Annotated[str, Field(description="What to do, in words")],
         plan_only: Annotated[bool, Field(description="Only look, and change nothing")] = False,
     ) -> dict[str, Any]:
-        """Start a run in the folder of this server and return its name at once; watch_run tells of it."""
+        """Start a run in the folder of this server and return its name at once; watch_run reports its
+        progress.
+        """
         return await _await_answer(lambda: runs.start(prompt, plan_only))
 
     @server.tool()
@@ -96,7 +98,7 @@ def _offer_decisions(server: MCPServer[Any], runs: ServedRuns) -> None:
         ],
         result: Annotated[str, Field(description="What the model reads about it")] = "",
     ) -> dict[str, Any]:
-        """Say what came of a call whose outcome is unknown, and let the run go on."""
+        """Record the outcome of a call if it is unknown, and let the run go on."""
         decision = make_decision(call, outcome, result)
         return await _await_answer(lambda: runs.decide(run, decision))
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ....agent.runtime.runtime import Runtime
 from ....agent.session.session import Session
 from ....state.calls import CallDecision
 from ....state.errors import SandburError, UsageError
+from ....state.store.sessions.listing import FolderFilter
 from ...headless.json_output import make_failure, pending_objects, result_object, stream_object
 
 MOST_RUNNING = 8
@@ -102,7 +104,7 @@ class ServedRuns:
 
     def list_runs(self, most: int) -> dict[str, Any]:
         """Return the newest runs of this folder."""
-        found = self._runtime.store.sessions(str(Path.cwd()), max(0, most))
+        found = islice(self._runtime.store.roots(FolderFilter(str(Path.cwd()))), max(0, most))
         names = ("title", "status", "model", "created_at", "updated_at", "steps")
         return {"runs": [{"run": one.id, **{name: getattr(one, name) for name in names}} for one in found]}
 

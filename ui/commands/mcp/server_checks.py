@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ....agent.config.settings import Settings
 from ....agent.extensions.mcp.configuration.servers import McpServer, MissingVariable, fill_variables
 from ....state.process.installation import make_install_command
-from ..setup.installation import Finding, has_extra
+from ..setup.installation_checks import Finding, has_extra
 
 
 def find_server_problems(settings: Settings) -> Iterator[Finding]:

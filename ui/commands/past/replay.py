@@ -99,7 +99,7 @@ async def _may_run(store: Store, session_id: str, command: ReplayCommand) -> boo
     if command.yolo or not calls:
         return True
     if not is_interactive():
-        raise UsageError("Real tools need a confirmation, and stdin is no terminal.", "Add -y.")
+        raise UsageError("Real tools need a confirmation, and stdin is not a terminal.", "Add -y.")
     put(f"These calls really run once more in {one_line(store.index.settings(session_id).cwd)}:")
     for seq, call in calls[:_MOST_CALLS]:
         put(f"  step {seq}: {one_line(title(call.tool, call.arguments))}")
@@ -177,7 +177,7 @@ async def add_test(command: AddTestCommand) -> int:
         _refuse_taken((recording, test), command.force)
         with ProgressLine("Replaying step") as progress:
             replayed = await replay(runtime.store, session_id, watch=progress.show)
-        records = export_session(runtime.store.database, session_id)
+        records = export_session(runtime.store.database, session_id, with_sub_agents=False)
         write_whole(recording, (encode(record) + "\n" for record in records))
     write_whole(test, [_TEST.format(name=name)])
     put(str(test))

@@ -19,7 +19,7 @@ class ReplayCommand(Command):
         metavar="model|tools",
     )  # fmt: skip
     """`model`, `tools` or both."""
-    ignore_tools: bool = switch("--ignore-tools", "changed, new and removed tools are no difference")
+    ignore_tools: bool = switch("--ignore-tools", "ignore changed, new and removed tools")
     model: str | None = flag(
         "-m --model", "what if: continue after SEQ with this model in a fork; its calls really run",
         metavar="PROVIDER/MODEL",

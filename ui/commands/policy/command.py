@@ -41,7 +41,8 @@ class PolicyCommand(ActionCommand):
     def check(self) -> None:
         if self.action == "check" and not self.what:
             raise UsageError(
-                "`sandbur policy check` needs a shell command.", "Such as: sandbur policy check 'git status'"
+                "`sandbur policy check` needs a shell command.",
+                "For example: sandbur policy check 'git status'",
             )
         if self.action == "check" and self.what == "-" and not self.json:
             raise UsageError("`sandbur policy check -` reads and writes JSON lines.", "Add --json.")

@@ -11,7 +11,7 @@ from typing import Any
 
 from ....actions.tools.registry import load_declared_traits
 from ....actions.workspace.paths import format_count
-from ....agent.config.edit.edit_file import toml_string
+from ....agent.config.edit.edit_config import toml_string
 from ....agent.config.paths import MAX_CONFIG_BYTES, read_bytes
 from ....agent.config.settings import SETTINGS, Settings
 from ....agent.config.values import parse_config

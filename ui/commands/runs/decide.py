@@ -8,8 +8,10 @@ from typing import cast
 
 from ....actions.masking.references import mask_arguments
 from ....actions.ports import Masker
+from ....agent.runtime.runtime import Runtime
 from ....agent.session.decisions import ApprovalAnswer, make_decision
-from ....state.calls import CallDecision, PendingCall, Settlement
+from ....agent.session.session import Session
+from ....state.calls import CallDecision, PendingCall, Settlement, relayed_call_id
 from ....state.errors import UsageError
 from ...cli.open_session import open_runtime
 from ...headless.headless import run_to_end, warn
@@ -22,17 +24,12 @@ async def decide(command: DecideCommand) -> int:
     edited = _read_edited(command.edit)
     async with open_runtime(command) as runtime:
         session_id = runtime.store.find(command.session)
-        session = await runtime.resume(session_id, needs_model=not command.record_only)
+        session, named = await _open_waiting(runtime, session_id, command)
         warn(session.notices, command.progress)
         waiting = list(session.state.calls_to_decide)
-        if session.next_action != "human_confirm" or not waiting:
-            raise UsageError(
-                f"No call of session {session.id} waits for a decision.",
-                f"`sandbur sessions show {session.id}` shows its state.",
-            )
         if command.record_only and edited is not None:
             _refuse_secrets(edited, mask_arguments(edited, session.ports.masker))
-        decisions = _decisions(_choose_calls(session.id, waiting, command), command, edited)
+        decisions = _decisions(_choose_calls(session.id, waiting, command, named), command, edited)
         events = session.decide(decisions, record_only=command.record_only)
         return await run_to_end(
             session,
@@ -44,6 +41,32 @@ async def decide(command: DecideCommand) -> int:
             command.progress,
             command.record_only,
         )
+
+
+async def _open_waiting(
+    runtime: Runtime, session_id: str, command: DecideCommand
+) -> tuple[Session, tuple[str, ...]]:
+    """Return the session with the calls, and the calls that the command names in it.
+
+    It is the named session, or that of a sub-agent which waits while the others run.
+
+    Raises `UsageError` if no call waits.
+    """
+    needs_model = not command.record_only
+    session = await runtime.resume(session_id, needs_model=needs_model)
+    if session.next_action == "human_confirm" and session.state.calls_to_decide:
+        return session, command.calls
+    children = runtime.store.index.children_of(session_id)
+    for child in (one for one in children if one.status in ("needs_approval", "needs_decision")):
+        prefix = "" if child.spawned_by is None else relayed_call_id(child.spawned_by.call_id, "")
+        words = tuple(word.removeprefix(prefix) for word in command.calls)
+        ids = [call.call_id for call in runtime.store.show(child.id).state.calls_to_decide]
+        if all(any(call_id.startswith(word) for call_id in ids) for word in words):
+            return await runtime.resume(child.id, needs_model=needs_model), words
+    raise UsageError(
+        f"No call of session {session.id} waits for a decision.",
+        f"`sandbur sessions show {session.id}` shows its state.",
+    )
 
 
 _PLACEHOLDER = "[masked "
@@ -58,20 +81,22 @@ def _refuse_secrets(edited: str, masked: str) -> None:
         )
 
 
-def _choose_calls(session_id: str, waiting: list[PendingCall], command: DecideCommand) -> list[PendingCall]:
+def _choose_calls(
+    session_id: str, waiting: list[PendingCall], command: DecideCommand, named: tuple[str, ...]
+) -> list[PendingCall]:
     """Return the calls that the command line selects.
 
     Raises `UsageError` if a call needs another command, or if several calls wait and none is named.
     """
     kind = "outcome_unknown" if command.name == "settle" else "approval"
     fitting = [call for call in waiting if call.kind == kind]
-    if not command.calls:
+    if not named:
         if not fitting:
             raise _other_kind(session_id, waiting[0])
         if command.all or len(fitting) == 1:
             return fitting
         raise UsageError(f"{len(fitting)} calls wait: {_list_calls(fitting)}.", _HINTS[kind])
-    chosen = {call.call_id: call for call in (_find_named(word, waiting) for word in command.calls)}
+    chosen = {call.call_id: call for call in (_find_named(word, waiting) for word in named)}
     for call in chosen.values():
         if call.kind != kind:
             raise _other_kind(session_id, call)

@@ -10,7 +10,7 @@ from ...cli.grammar import ID, Action, ActionCommand, flag, switch, word
 
 MOST_LISTED = 50
 _FLAGS_OF_ACTIONS = (
-    (("limit", "all"), "list", "--limit and --all belong"),
+    (("limit", "all", "children"), "list", "--limit, --all and --children belong"),
     (("text", "since", "until", "app", "user", "status", "tag"), "list",
      "--text, --since, --until, --app, --user, --status and --tag belong"),
     (("older_than", "keep", "max_size", "dry_run"), "prune",
@@ -27,15 +27,16 @@ class SessionsCommand(ActionCommand):
     ACTIONS: ClassVar[Mapping[str, Action]] = {
         "list": Action("", "the sessions of the store, the newest first", (
             "--text", "--since", "--until", "--status", "--app", "--user", "--tag", "--limit", "--all",
-            "--json",
+            "--children", "--json",
         ), (
             ("sandbur sessions", "a table"),
             ('sandbur sessions --text "invoice rope" --since 7d', "by their words, of the last seven days"),
             ("sandbur sessions --status needs_approval", "those that wait for a decision"),
             ("sandbur sessions --limit 5", "the last five"),
-            ("sandbur sessions --all | grep shop", "every session, one a line"),
+            ("sandbur sessions --all | grep shop", "every session, those of sub-agents too"),
+            ("sandbur sessions --children 3f2a", "the sub-agents of a session"),
             ("sandbur sessions --json | jq -r '.[0].id'", "the newest id"),
-        ), home="listing.list_sessions"),
+        ), home="session_table.list_sessions"),
         "show": Action("ID", "a session: plan, messages, waiting calls", ("--json", "--steps"), (
             ("sandbur sessions show 3f2a", "the start of an id is enough"),
             ("sandbur sessions show 3f2a --steps", "its steps, with the numbers for `fork --at`"),
@@ -46,7 +47,7 @@ class SessionsCommand(ActionCommand):
         "verify": Action("ID", "check that the record is complete and unchanged",
                          ("--verbose", "--json"), (("sandbur sessions verify 3f2a -v", "list every call"),),
                          home="verify.verify_session"),
-        "delete": Action("ID", "delete a session permanently", home="show.delete_session"),
+        "delete": Action("ID", "delete a session and its sub-agents permanently", home="show.delete_session"),
         "prune": Action("", "delete sessions that have not been used for long",
                         ("--older-than", "--keep", "--max-size", "--dry-run", "--json"), (
             ("sandbur sessions prune --dry-run", "only list them"),
@@ -68,7 +69,8 @@ class SessionsCommand(ActionCommand):
     limit: int = flag(
         "--limit", f"list: the newest N (default {MOST_LISTED})", MOST_LISTED, type=count, metavar="N"
     )
-    all: bool = switch("--all", "list: every session")
+    all: bool = switch("--all", "list: every session, those of sub-agents too")
+    children: str | None = flag("--children", "list: the sub-agents of this session", None, metavar="ID")
     text: str = flag(
         "--text", "with all these words in their messages, or this text in the title", "", "list",
         metavar="WORDS",
@@ -138,10 +140,11 @@ class SessionsCommand(ActionCommand):
                 getattr(self, name) != getattr(usual, name) for name in fields
             ):
                 raise UsageError(f"{flags} to `sandbur sessions {action}`.")
-        if self.limit != usual.limit and self.all:
-            raise UsageError("--limit and --all exclude each other.", "Leave one of them out.")
+        for flag_name, is_given in (("limit", self.limit != usual.limit), ("children", self.children)):
+            if is_given and self.all:
+                raise UsageError(f"--{flag_name} and --all exclude each other.", "Leave one of them out.")
 
     def run_at_once(self) -> int | None:
         if self.action != "list":
             return None
-        return self._load("listing.list_at_rest")(self)
+        return self._load("session_table.list_at_rest")(self)

@@ -16,6 +16,7 @@ from ....agent.session.secrets import masker_for
 from ....state.conversation.messages import Block, Message, ToolUse
 from ....state.session import SessionView, WaitingMessage
 from ....state.store.call_moves import MadeCall, list_made_calls
+from ....state.store.sessions.family import count_children
 from ...cli.open_session import open_runtime
 from ...headless.headless import clean
 from ...headless.json_output import pending_objects, plan_objects
@@ -34,7 +35,10 @@ Nested = Mapping[str, Sequence[MadeCall]]
 
 
 def view_lines(
-    view: SessionView, waiting: Sequence[WaitingMessage] = (), nested: Nested = MappingProxyType({})
+    view: SessionView,
+    waiting: Sequence[WaitingMessage] = (),
+    nested: Nested = MappingProxyType({}),
+    sub_agents: int = 0,
 ) -> Iterator[str]:
     """Yield a session as lines without control characters: facts, plan, messages, waiting calls."""
     glyphs = glyphs_for(sys.stdout.encoding)
@@ -47,7 +51,11 @@ def view_lines(
     yield f"started   {local_time(summary.created_at)}, last used {local_time(summary.updated_at)}"
     if summary.parent_id:
         yield f"fork of   {summary.parent_id} at {summary.parent_seq}"
+    if summary.spawned_by:
+        yield f"sub-agent of {summary.spawned_by.session_id}"
     yield f"usage     {usage_text(state.usage, glyphs)}"
+    if sub_agents:
+        yield f"agents    {sub_agents:,}: sandbur sessions --children {summary.id}"
     if state.vibe_plan:
         yield ""
         yield from (text for _, text in plan_lines(state.vibe_plan, glyphs))
@@ -133,10 +141,11 @@ async def show_session(command: SessionsCommand) -> int:
         view = runtime.store.show(runtime.store.find(command.session))
         waiting = runtime.store.inbox(view.summary.id).load(view.state.inbox_taken)
         nested = list_made_calls(runtime.store.database, runtime.store.index.lineage(view.summary.id))
+        sub_agents = count_children(runtime.store.database, view.summary.id)
     if command.json:
-        put(json.dumps(view_object(view, waiting, nested), indent=1))
+        put(json.dumps({**view_object(view, waiting, nested), "sub_agents": sub_agents}, indent=1))
     else:
-        put("\n".join(view_lines(view, waiting, nested)))
+        put("\n".join(view_lines(view, waiting, nested, sub_agents)))
     return 0
 
 
@@ -154,10 +163,18 @@ async def _show_steps(command: SessionsCommand) -> int:
 async def delete_session(command: SessionsCommand) -> int:
     async with open_runtime(command) as runtime:
         session_id = runtime.store.find(command.session)
-        runtime.store.delete(session_id)
-        clear_scratch(runtime.settings.home, session_id)
-    say(f"Deleted session {session_id}.")
+        deleted = runtime.store.delete(session_id)
+        for one in deleted:
+            clear_scratch(runtime.settings.home, one)
+    say(f"Deleted session {session_id}{describe_sub_agents(len(deleted) - 1)}.")
     return 0
+
+
+def describe_sub_agents(count: int) -> str:
+    """Return ` with its 3 sub-agents`; empty without any."""
+    if not count:
+        return ""
+    return " with its sub-agent" if count == 1 else f" with its {count:,} sub-agents"
 
 
 async def rename_session(command: SessionsCommand) -> int:

@@ -17,16 +17,18 @@ from ....state.errors import OutputLost, UsageError
 from ....state.maintenance.export import export_session as export_records
 from ....state.maintenance.export import list_texts
 from ....state.maintenance.import_ import ImportResult, check_import, write_import
+from ....state.store.sessions.family import count_descendants
 from ....state.store.store import Store
 from ...chat.decisions.questions import OneKey
 from ...cli.open_session import open_runtime
 from ...headless.json_output import encode
 from ...report.html import report
 from ...terminal.live import ProgressLine
-from ...terminal.output import exit_on_signals
+from ...terminal.standard_output import exit_on_signals
 from ...terminal.terminal import is_interactive, put, say
 from ...terminal.text.sanitize import one_line
 from .command import SessionsCommand
+from .show import describe_sub_agents
 
 
 async def export_session(command: SessionsCommand) -> int:
@@ -45,7 +47,10 @@ async def export_session(command: SessionsCommand) -> int:
                         put(piece, end="")
                     return 0
                 lines = _write(Path(command.file), pieces, progress.show)
-    say(f"Exported session {session_id}: {lines} lines in {one_line(command.file)}.")
+        is_whole = command.export_format == "jsonl"
+        count = count_descendants(runtime.store.database, [session_id]).get(session_id, 0) if is_whole else 0
+    with_more = describe_sub_agents(count)
+    say(f"Exported session {session_id}{with_more}: {lines} lines in {one_line(command.file)}.")
     return 0
 
 
@@ -122,8 +127,9 @@ async def import_session(command: SessionsCommand) -> int:
 def _describe_file(imported: ImportResult) -> Iterable[str]:
     """Yield lines about the file; rules are not cut, because the person must see them in full."""
     settings = imported.settings
-    ancestors = len(imported.imported_ids) - 1
+    ancestors = len(imported.imported_ids) - 1 - imported.sub_agents
     more = f", with the sessions it was forked from ({ancestors})" if ancestors > 0 else ""
+    more += f", with its sub-agents ({imported.sub_agents})" if imported.sub_agents else ""
     yield f"{one_line(imported.title) or 'A session'}: {imported.records} records{more}. Its settings:"
     missing = "" if Path(settings.cwd).is_dir() else " (does not exist here: choose another with -C DIR)"
     yield f"  folder         {one_line(settings.cwd)}{missing}"

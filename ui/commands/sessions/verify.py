@@ -13,7 +13,7 @@ from rich.table import Table
 from ....state.maintenance.verify import Audit, AuditedCall, Breach, audit
 from ...cli.open_session import open_runtime
 from ...terminal.live import ProgressLine
-from ...terminal.output import exit_on_signals
+from ...terminal.standard_output import exit_on_signals
 from ...terminal.terminal import make_console, put, say
 from ...terminal.text.sanitize import one_line
 from ...terminal.text.times import local_time
@@ -139,7 +139,7 @@ def _what(move: str, body: dict[str, str]) -> str:
     digest = body.get("command_sha256", "")[:12]
     by = one_line(body.get("decided_by", ""))
     if move == "started":
-        return f"{tool} {digest}, approved by {by or 'the policy of then'}"
+        return f"{tool} {digest}, approved by {by or 'the policy at that time'}"
     if move == "finished":
         return one_line(body.get("outcome", ""))
     verdict = body.get("settled_as") or body.get("decision") or "no decision needed"

@@ -10,7 +10,7 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from ....agent.config.edit.edit_file import ConfigPlace, place_for
+from ....agent.config.edit.edit_config import ConfigPlace, place_for
 from ....agent.config.edit.edit_settings import set_value, setting_named, unset_value
 from ....agent.config.load import extension_files, load_settings
 from ....agent.config.paths import CONFIG_NAME, config_home, project_folders

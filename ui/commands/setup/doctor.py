@@ -19,7 +19,7 @@ from ...terminal.terminal import glyphs_for, make_console, put
 from ...terminal.text.sanitize import one_line
 from ...terminal.text.wrap import hanging
 from .command import DoctorCommand
-from .installation import Finding, installation, sandboxes, wall
+from .installation_checks import Finding, installation, sandboxes, wall
 from .model_checks import answers, keys, models
 from .store_checks import store_findings
 

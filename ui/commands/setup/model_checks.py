@@ -17,7 +17,7 @@ from ....state.application import Usage
 from ....state.conversation.messages import person_message
 from ....state.conversation.transcript import Transcript
 from ....state.errors import SandburError
-from .installation import Finding
+from .installation_checks import Finding
 
 _QUESTION = "Answer with the one word: yes"
 _MOST_TOKENS = 64

@@ -21,9 +21,9 @@ from ....state.store.sessions.session_rows import list_due_runs
 from ....state.store.store import Store
 from ...cli.open_session import tell_notice
 from ...terminal.live import ProgressLine
-from ...terminal.output import exit_on_signals
+from ...terminal.standard_output import exit_on_signals
 from ..sessions.verify import breach_line
-from .installation import Finding
+from .installation_checks import Finding
 
 _MOST_NAMED = 5
 _ROOM_BYTES = 256 * 1024

@@ -217,7 +217,7 @@ class Dialogue:
         return None
 
     async def _refresh_tools(self) -> None:
-        """Open the session again if its tool servers have other tools now: the next run has them."""
+        """Open the session again if its tool servers have other tools now, so that the next run has these."""
         before = self._session
         if before.next_action == "prompt":
             await self._try(self._replace_session())

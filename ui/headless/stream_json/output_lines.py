@@ -74,9 +74,9 @@ def parse_line(line: bytes) -> Line:
     try:
         found: Any = json.loads(line)
     except (ValueError, RecursionError):
-        return GarbageLine("This line is no JSON.")
+        return GarbageLine("This line is not JSON.")
     if not isinstance(found, dict):
-        return GarbageLine("This line is no JSON object.")
+        return GarbageLine("This line is not a JSON object.")
     fields = cast(dict[str, Any], found)
     read = _READERS.get(str(fields.get("type")))
     if read is None:
@@ -142,7 +142,7 @@ def _block(block: dict[str, Any]) -> str | AttachedFile:
     try:
         content = base64.b64decode(data, validate=True)
     except binascii.Error:
-        raise UsageError("The `data` of a block is no base64.") from None
+        raise UsageError("The `data` of a block is not valid base64.") from None
     return attachment_from_bytes(content, name or kind)
 
 

@@ -15,7 +15,7 @@ _NAMES = {"integer": "a whole number", "number": "a number", "boolean": "yes or 
 
 
 class WrongValue(Exception):
-    """The typed text is no value of the field; the message says what to type."""
+    """The typed text is not a valid value of the field; the message says what to type."""
 
 
 @dataclass(frozen=True, slots=True)

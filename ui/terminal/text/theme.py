@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Look:
-    """The look of this process. It is no dataclass, because `--help` would load a module more."""
+    """The look of this process. It is not a dataclass, so that `--help` does not import `dataclasses`."""
 
     __slots__ = ("is_plain", "theme")
 

@@ -7,7 +7,7 @@ from rich.console import Console, RenderableType
 
 from ..live import LiveRegion, ScreenRow, is_marked
 from ..terminal import can_redraw
-from ..text.markdown import BlockSplitter, cut_undecided, lasting, preview, render_block, write_block
+from ..text.markdown_blocks import BlockSplitter, cut_undecided, lasting, preview, render_block, write_block
 from ..text.theme import LOOK
 
 _SOON_CHARS, _LATE_S = 32, 0.4

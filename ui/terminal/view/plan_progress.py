@@ -13,6 +13,9 @@ from ..text.times import format_seconds
 MOST_STEPS = 8
 """The most plan steps in the live rows; of a longer plan these are the steps around the current one."""
 
+_MOST_AGENTS = 4
+"""The most sub-agents below a step."""
+
 
 @dataclass(slots=True)
 class _Spent:
@@ -31,6 +34,8 @@ class PlanProgress:
     def __init__(self, glyphs: Glyphs) -> None:
         self._glyphs = glyphs
         self._spent: dict[str, _Spent] = {}
+        self._agents: dict[str, dict[str, str]] = {}
+        """Step -> id of a sub-agent that its calls started -> what that one does, on one line."""
         self.steps: tuple[VibeStep, ...] = ()
         self.is_open = False
         """True while the plan is active and not yet printed permanently."""
@@ -44,7 +49,7 @@ class PlanProgress:
         """
         begins_again = self.is_settled and not any(step.status != "pending" for step in steps)
         if begins_again or not self.is_same(steps):
-            self._spent, self.is_reported = {}, False
+            self._spent, self._agents, self.is_reported = {}, {}, False
         self.steps, self.is_open = steps, is_open
 
     def is_same(self, steps: tuple[VibeStep, ...]) -> bool:
@@ -79,6 +84,16 @@ class PlanProgress:
             if step.status == "in_progress":
                 spent = self._spent.setdefault(step.step_id, _Spent())
                 spent.began = now if spent.began is None else spent.began
+
+    def note_agent(self, agent_id: str, text: str) -> None:
+        """Keep what a sub-agent does for the row below its step: the one in which it began."""
+        started = (rows for rows in self._agents.values() if agent_id in rows)
+        active = next((step.step_id for step in self.steps if step.status == "in_progress"), None)
+        rows = next(started, None)
+        if rows is None and active is not None:
+            rows = self._agents.setdefault(active, {})
+        if rows is not None:
+            rows[agent_id] = text
 
     def use(self, latest: Usage) -> None:
         """Add the tokens of a model call to the current step."""
@@ -118,6 +133,8 @@ class PlanProgress:
             yield "quiet", f"  {self._glyphs.rest} {first} before", ""
         for step in self.steps[first:last]:
             yield self._row(step, now, is_narrow)
+            if step.status == "in_progress":
+                yield from self._agent_rows(step.step_id)
         if last < total:
             yield "quiet", f"  {self._glyphs.rest} {total - last} more", ""
 
@@ -127,6 +144,14 @@ class PlanProgress:
         for step in self.steps:
             role, text, end = self._row(step, now)
             yield role, text + end
+            yield from ((agent_role, line) for agent_role, line, _ in self._agent_rows(step.step_id))
+
+    def _agent_rows(self, step_id: str) -> Iterator[tuple[str, str, str]]:
+        """Yield a row for each of the newest sub-agents of a step."""
+        texts = list(self._agents.get(step_id, {}).values())
+        if (more := len(texts) - _MOST_AGENTS) > 0:
+            yield "quiet", f"      {self._glyphs.rest} {more} sub-agents before", ""
+        yield from (("quiet", f"      {text}", "") for text in texts[-_MOST_AGENTS:])
 
     def _window(self, most: int) -> tuple[int, int]:
         count = len(self.steps)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from ..terminal import Glyphs
 from ..text.times import whole_seconds
-from .calls import CallsView
+from .calls_view import CallsView
 from .footer import LiveRow
 from .plan_view import PlanView
 from .thinking import ThinkingView

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from .....state.errors import ConfigError, UsageError
-from ....config.edit.edit_file import ConfigPlace, edit_config, replace_text
+from ....config.edit.edit_config import ConfigPlace, edit_config, replace_text
 from ....config.trust import is_trusted_place, trust_place
 from .. import MCP_JSON
 from .servers import SERVER_NAME, McpServerTable, problem_of

@@ -134,7 +134,7 @@ async def dispatch_requests(client: Client, requests: dict[str, Any]) -> Respons
         context = ClientRequestContext(session=client.session, request_id=key, meta=None)
         answer = await client.session.dispatch_input_request(context, request)
         if isinstance(answer, types.ErrorData):
-            raise ServerRefused(f"it requests what it does not get: {one_line(answer.message)}")
+            raise ServerRefused(f"it requests something that it may not have: {one_line(answer.message)}")
         found[key] = answer
     return found
 

@@ -1,14 +1,16 @@
-"""A run that starts sub-agents, each with two calls: sub_agents_victim.py STORE LOG begin|resume
+"""A run that starts sub-agents, each with two calls: sub_agents_victim.py STORE LOG begin|resume [flow]
 
-Each call writes one line into LOG when it takes effect; prints the answer of the run.
+Each call writes one line into LOG when it takes effect; prints the answer of the run, and with `flow`, where
+a flow starts one sub-agent, the number of the model calls of the parent.
 """
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sandbur import Agent, ModelRequest, tool
+from sandbur import Agent, Flow, Message, ModelRequest, tool
 from sandbur.testing import ScriptedModel, ToolCall
 
 CHILDREN = 4
@@ -42,7 +44,15 @@ def answer_parent(request: ModelRequest) -> Any:
     ]
 
 
-async def main(store: str, log: str, how: str) -> None:
+FLOW = Flow("work", prefix="work on", agent="worker", prompt="{rest}", answer="Done: {result}")
+
+
+def count_calls(messages: Sequence[Message]) -> int:
+    """Return how many calls of the flow the history has."""
+    return sum(one.is_flow_call for one in messages)
+
+
+async def main(store: str, log: str, how: str, by: str = "model") -> None:
     home = str(Path(store.removeprefix("sqlite:///")).parent)
     place: dict[str, Any] = {"store": store, "env": {"HOME": home, "SANDBUR_HOME": home}, "mode": "yolo"}
     worker = Agent(
@@ -52,10 +62,14 @@ async def main(store: str, log: str, how: str) -> None:
         description="Works.",
         **place,
     )
-    agent = Agent(ScriptedModel(answer_parent), agents=[worker], **place)
+    model = ScriptedModel(answer_parent)
+    agent = Agent(model, agents=[worker], flows=[FLOW], **place)
+    message = "go" if by == "model" else "work on i0"
     async with agent.session("parent") as session:
-        result = await (session.run("go") if how == "begin" or not session.history else session.run())
-    print(result.text)
+        result = await (session.run(message) if how == "begin" or not session.history else session.run())
+        print(result.text)
+        if by == "flow":
+            print(len(model.requests), count_calls(session.history))
 
 
 if __name__ == "__main__":

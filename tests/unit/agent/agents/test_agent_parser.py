@@ -94,17 +94,17 @@ def test_tools_that_are_taken_away_may_be_the_agents() -> None:
     ("line", "notice"),
     [
         ("tools: Bash(git log, git diff), Read", "3: `tools` has `Bash(...)`: the whole tool is offered"),
-        ("tools: TodoWrite, Read", "3: `tools` names `TodoWrite`, which is no tool here."),
+        ("tools: TodoWrite, Read", "3: `tools` names `TodoWrite`, which is not a tool here."),
         ("tools: Agent(reviewer)", "3: `tools` lets the agent `reviewer` start only itself."),
         (
             "permisionMode: plan",
-            "3: `permisionMode` is no key of a Markdown agent. Did you mean `permission",
+            "3: `permisionMode` is not a key of a Markdown agent. Did you mean `permission",
         ),
-        ("allowed-tools: Read", "3: `allowed-tools` is no key of a Markdown agent. Did you mean `tools`?"),
-        ("zzz: 1", f"3: `zzz` is no key of a Markdown agent. The keys are: {', '.join(KEYS)}."),
+        ("allowed-tools: Read", "3: `allowed-tools` is not a key of a Markdown agent. Did you mean `tools`?"),
+        ("zzz: 1", f"3: `zzz` is not a key of a Markdown agent. The keys are: {', '.join(KEYS)}."),
         ("permissionMode:plan", "3: the line is not `key: value`, and is ignored."),
-        ("model: lab/a\nmodel: lab/b", "4: `model` is there twice; the first counts."),
-        ("permissionMode: dontAsk", "3: `permissionMode` is `dontAsk`, which is no mode here"),
+        ("model: lab/a\nmodel: lab/b", "4: `model` appears twice; the first one counts."),
+        ("permissionMode: dontAsk", "3: `permissionMode` is `dontAsk`, which is not a mode here"),
         (
             "isolation: worktree",
             "3: `isolation` is `worktree`, which is not offered: the agent",
@@ -118,7 +118,7 @@ def test_tools_that_are_taken_away_may_be_the_agents() -> None:
         ("mcpServers: {play: {command: npx}}", "3: `mcpServers` defines a server, which is not used"),
         (
             "model: opus",
-            "3: `model` is `opus`, which is no alias here: the agent has",
+            "3: `model` is `opus`, which is not an alias here: the agent uses",
         ),
     ],
 )
@@ -179,7 +179,7 @@ def test_modes_have_their_names_of_claude_code(word: str, mode: str | None) -> N
         ("background: perhaps", "line 3: `background` is 'perhaps'"),
         ("model: x; rm -rf ~", "line 3: `model` is 'x; rm -rf ~'; it should be PROVIDER/MODEL"),
         ("model: \x1b[31m", "line 3: `model` is "),
-        ("tools: Read Grep", "line 3: `tools` has `Read Grep`, which is no name of a tool"),
+        ("tools: Read Grep", "line 3: `tools` has `Read Grep`, which is not the name of a tool"),
         ("tools: Bash(git", "line 3: `tools` has `Bash(git`"),
         ("skills: a\x1b[31mb", "line 3: `skills` has a name that is too long or not printable"),
         ("name: '!!!'", "line 3: `name` is '!!!'; it should be of a-z, 0-9 and -"),
@@ -226,7 +226,7 @@ def test_a_file_of_many_keys_gives_few_notices_and_one_of_too_many_is_refused() 
     keys = "\n".join(f"unknown{number}: {number}" for number in range(1_900))
     _, notices = parse(keys)
     assert len(notices) == 11
-    assert notices[10].endswith("1890 more keys are no keys of a Markdown agent.")
+    assert notices[10].endswith("1890 more keys are not keys of a Markdown agent.")
     with pytest.raises(ConfigError, match="no keys between two lines"):
         parse(f"{keys}\n{keys}")
     with pytest.raises(ConfigError, match="`skills` has 500,001 characters; 40,000 are possible"):

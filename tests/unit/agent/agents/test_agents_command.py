@@ -67,7 +67,7 @@ def test_a_new_agent_of_the_project_counts_after_trust_and_is_never_written_over
     path.write_text("mine")
     again = command.run("agents", "new", "tester")
     assert (again.code, path.read_text()) == (2, "mine")
-    assert f"{path} is there already, and is not changed." in again.err
+    assert f"{path} exists already; it was not changed." in again.err
     path.write_text("---\ndescription: Runs the tests\nmodel: lab/small\ntools: Bash\n---\nRun them.")
     listed = command.run("agents", "list")
     assert listed.out == f"tester\tlab/small\t{path} (not trusted)\tRuns the tests\n"
@@ -108,9 +108,9 @@ def test_what_a_file_says_cannot_play_with_the_terminal(tmp_path: Path) -> None:
         (("show",), "`sandbur agents show` needs the NAME of an agent."),
         (("new",), "`sandbur agents new` needs the NAME of an agent."),
         (("list", "x"), "Did you mean: sandbur agents show x"),
-        (("new", "My Agent"), "Such as: sandbur agents new my-agent"),
-        (("new", "../../x"), "is no name of an agent"),
-        (("new", "x" * 300), "is no name of an agent"),
+        (("new", "My Agent"), "For example: sandbur agents new my-agent"),
+        (("new", "../../x"), "cannot name an agent"),
+        (("new", "x" * 300), "cannot name an agent"),
         (("show", "revewer"), "No file describes an agent `revewer` here. Did you mean `reviewer`?"),
         (("show", "a", "--user"), "--user belongs to `sandbur agents new`."),
         (("new", "a", "--json"), "--json belongs to `sandbur agents list`"),
@@ -149,7 +149,7 @@ def test_a_folder_that_cannot_be_written_is_named(folder: Path) -> None:
     write(folder / ".sandbur/agents", "a file")
     ended = Command(folder).run("agents", "new", "a")
     assert ended.code == 52
-    assert f"{folder / '.sandbur/agents'} cannot be made" in ended.err
+    assert f"{folder / '.sandbur/agents'} cannot be created" in ended.err
 
 
 def test_without_agents_the_next_step_is_named(tmp_path: Path) -> None:

@@ -305,7 +305,10 @@ def test_a_call_that_was_decided_at_the_sub_agent_is_not_decided_again_at_its_pa
         family = Agent(parent, agents=[worker], store=store.url, env=store.env)
         first = await family.run("go", session_id="s")
         assert first.status == "needs_approval"
-        (info,) = [one async for one in family.sessions() if one.id != "s"]
+        (info,) = [one async for one in family.sessions(parent="s")]
+        assert info.parent == "s"
+        assert [one.id async for one in family.sessions()] == ["s"]
+        assert {one.id async for one in family.sessions(children=True)} == {"s", info.id}
         assert (await worker.approve(info.id)).text == "bought"
         async with family.session("s") as session:
             return (await session.run()).text
@@ -328,7 +331,7 @@ def test_one_sub_agent_is_not_asked_twice_at_the_same_time(store: TemporaryStore
 
     answers = make_family(store, parent, child).run_sync("go").text.split(" | ")
     assert sorted(answers)[1] == "ok"
-    assert "works already" in sorted(answers)[0]
+    assert "is already running" in sorted(answers)[0]
 
 
 def test_more_sub_agents_than_slots_wait_for_each_other_at_any_depth(store: TemporaryStore) -> None:
@@ -353,7 +356,7 @@ def test_a_session_that_is_no_sub_agent_of_this_one_is_not_asked(store: Temporar
 
     family = make_family(store, parent, lambda _: "ok")
     Agent(ScriptedModel(["hello"]), store=store.url, env=store.env).run_sync("x", session_id="somebody-else")
-    assert "is no sub-agent of this session" in family.run_sync("go").text
+    assert "is not a sub-agent of this session" in family.run_sync("go").text
 
 
 def test_the_limit_of_model_calls_holds_for_the_family_and_a_resume_goes_on(store: TemporaryStore) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbur.agent.config.edit.edit_file import ConfigPlace
+from sandbur.agent.config.edit.edit_config import ConfigPlace
 from sandbur.agent.config.edit.edit_settings import set_value, unset_value
 from sandbur.agent.config.load import load_settings
 from sandbur.state.errors import ConfigError, UsageError
@@ -121,7 +121,7 @@ def test_comments_after_a_table_stay_when_its_last_entry_goes(tmp_path: Path, en
 
 def test_only_what_edits_a_file_loads_the_parser_that_keeps_comments() -> None:
     code = (
-        "import sys; import sandbur.ui.commands.setup.config, sandbur.ui.commands.mcp.configured,"
+        "import sys; import sandbur.ui.commands.setup.config, sandbur.ui.commands.mcp.configured_servers,"
         " sandbur.ui.chat.decisions.always, sandbur.ui.commands.policy.past; print('tomlkit' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

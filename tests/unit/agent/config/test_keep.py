@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbur.agent.config.edit.edit_file import ConfigPlace, keep, place_for
+from sandbur.agent.config.edit.edit_config import ConfigPlace, keep, place_for
 from sandbur.agent.config.load import load_settings
 from sandbur.agent.config.trust import is_trusted, trust
 from sandbur.state.errors import ConfigError

@@ -4,13 +4,13 @@ import os
 from pathlib import Path
 
 import pytest
-from support.samples.secret import drawn
+from support.samples.secret import draw_random
 
 from sandbur.actions.tools.shell.execution.process_marker import shell_environment
 from sandbur.agent.models.providers import ProviderOverride, key_names
 from sandbur.agent.session.secrets import masker_for, says_secret, settings
 
-SECRET = drawn(24)
+SECRET = draw_random(24)
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,12 @@ def test_a_password_in_the_url_of_a_variable_is_masked_alone(tmp_path: Path):
 
 
 def test_env_files_are_read_and_their_templates_are_not(tmp_path: Path):
-    read = {".env": drawn(20), ".env.local": drawn(20), ".env.production": drawn(20)}
+    read = {".env": draw_random(20), ".env.local": draw_random(20), ".env.production": draw_random(20)}
     unread = {
-        ".env.example": drawn(20),
-        ".env.production.sample": drawn(20),
-        ".env.template": drawn(20),
-        ".envrc": drawn(20),
+        ".env.example": draw_random(20),
+        ".env.production.sample": draw_random(20),
+        ".env.template": draw_random(20),
+        ".envrc": draw_random(20),
     }
     for name, value in (read | unread).items():
         (tmp_path / name).write_text(f"API_TOKEN={value}\n")
@@ -74,7 +74,7 @@ def test_a_random_value_in_an_env_file_is_masked_whatever_its_name(tmp_path: Pat
 
 
 def test_a_changed_new_or_removed_env_file_counts_at_once(tmp_path: Path):
-    masker, later = masker_for({}, tmp_path), drawn(30)
+    masker, later = masker_for({}, tmp_path), draw_random(30)
     assert masker.text(SECRET) == SECRET
     (tmp_path / ".env").write_text(f"A_TOKEN={SECRET}\n")
     assert masker.text(SECRET) == "[masked value of A_TOKEN]"
@@ -105,7 +105,7 @@ def test_quotes_exports_comments_and_many_lines_are_understood():
 
 
 def test_a_value_of_many_lines_is_masked_line_by_line(tmp_path: Path):
-    first, second = drawn(64), drawn(64)
+    first, second = draw_random(64), draw_random(64)
     (tmp_path / ".env").write_text(f'SIGNING_KEY="{first}\n{second}"\n')
     assert masker_for({}, tmp_path).text(f"   3\t{second}") == "   3\t[masked value of SIGNING_KEY]"
 
@@ -180,7 +180,11 @@ def test_a_name_that_says_little_masks_no_words_of_a_message(name: str, tmp_path
 
 @pytest.mark.parametrize("name", ["KEY", "KEY_2", "APP_KEY", "PASS", "AUTH", "SALT", "JWT"])
 def test_a_name_that_says_little_masks_what_looks_like_a_secret(name: str, tmp_path: Path):
-    for value in (SECRET, "Tr0ub4dor&3xyz", f"{drawn(3)}4x{drawn(3)}-k7{drawn(3)}Q2{drawn(1)}-9A"):
+    for value in (
+        SECRET,
+        "Tr0ub4dor&3xyz",
+        f"{draw_random(3)}4x{draw_random(3)}-k7{draw_random(3)}Q2{draw_random(1)}-9A",
+    ):
         assert masker_for({name: value}, tmp_path).text(f"<{value}>") == f"<[masked value of {name}]>"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from string import Formatter
 
 import pytest
-from support.models.demo_walk import Walk, answered, ask, call, shell
+from support.models.demo_walk import Walk, answer_message, ask, call, shell
 
 from sandbur.actions.turn.decision_tools import DECISION_TOOLS, PLAN_FINISHED
 from sandbur.agent.models.demo.chinese import CHINESE
@@ -173,7 +173,9 @@ async def test_nothing_measured_is_no_verdict_in_chinese() -> None:
 async def test_every_result_is_told_in_chinese(outcome: Outcome, content: str) -> None:
     history = Transcript.of(person_message("运行 make"))
     reply = await ask(history)
-    reply = await ask(history.append(reply.message, *answered(reply.message, lambda use: (outcome, content))))
+    reply = await ask(
+        history.append(reply.message, *answer_message(reply.message, lambda use: (outcome, content)))
+    )
     assert chinese_share(reply.message.text.replace("file.txt", "")) > 0.9
 
 
@@ -181,7 +183,7 @@ async def test_a_command_without_words_is_answered_in_the_language_of_the_conver
     history = Transcript.of(person_message("你好"))
     history = history.append((await ask(history)).message, person_message("!true"))
     reply = await ask(history)
-    reply = await ask(history.append(reply.message, *answered(reply.message, lambda use: ("ok", ""))))
+    reply = await ask(history.append(reply.message, *answer_message(reply.message, lambda use: ("ok", ""))))
     assert reply.message.text == "`true` 已完成，没有输出。"
 
 

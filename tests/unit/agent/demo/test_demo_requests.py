@@ -1,7 +1,7 @@
 """What the demo makes of single requests and results."""
 
 import pytest
-from support.models.demo_walk import answered, ask, call, shell
+from support.models.demo_walk import answer_message, ask, call, shell
 
 from sandbur.actions.ports import Reply
 from sandbur.actions.turn.decision_tools import DECISION_TOOLS, PLAN_FINISHED
@@ -50,7 +50,9 @@ async def test_anything_else_gets_told_what_the_demo_can_do(text: str) -> None:
 async def after(text: str, outcome: Outcome, content: str) -> Reply:
     history = Transcript.of(person_message(text))
     reply = await ask(history)
-    return await ask(history.append(reply.message, *answered(reply.message, lambda use: (outcome, content))))
+    return await ask(
+        history.append(reply.message, *answer_message(reply.message, lambda use: (outcome, content)))
+    )
 
 
 async def test_a_result_is_told_as_it_is() -> None:
@@ -74,11 +76,13 @@ async def test_a_listing_with_a_readme_leads_to_reading_it() -> None:
     history = Transcript.of(person_message("what is in this project?"))
     listing = await ask(history)
     history = history.append(
-        listing.message, *answered(listing.message, lambda use: ("ok", "README.md\nsrc/"))
+        listing.message, *answer_message(listing.message, lambda use: ("ok", "README.md\nsrc/"))
     )
     reading = await ask(history)
     assert call(reading) == ("read_file", {"path": "README.md", "limit": 20})
-    history = history.append(reading.message, *answered(reading.message, lambda use: ("ok", "1: # Title")))
+    history = history.append(
+        reading.message, *answer_message(reading.message, lambda use: ("ok", "1: # Title"))
+    )
     said = (await ask(history)).message.text
     assert "src/" in said
     assert "# Title" in said
@@ -87,7 +91,7 @@ async def test_a_listing_with_a_readme_leads_to_reading_it() -> None:
 async def test_only_the_newest_request_counts() -> None:
     history = Transcript.of(person_message("run echo a"))
     first = await ask(history)
-    history = history.append(first.message, *answered(first.message, shell))
+    history = history.append(first.message, *answer_message(first.message, shell))
     history = history.append((await ask(history)).message, person_message("read b.txt"))
     assert call(await ask(history)) == ("read_file", {"path": "b.txt"})
 

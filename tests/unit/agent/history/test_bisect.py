@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.commands.command import Command, Ended
-from support.commands.killed import killed_in_a_command
+from support.commands.killed import kill_in_command
 from support.models.demo_runs import DemoRuns
 
 
@@ -112,7 +112,7 @@ def test_ctrl_c_ends_the_test_and_removes_the_copy(command: Command) -> None:
 
 
 def test_what_a_killed_command_did_is_found(command: Command) -> None:
-    session_id = killed_in_a_command(command)
+    session_id = kill_in_command(command)
     command.run("-p", "-r", session_id, "-y")
     ended, found = bisected(command, session_id, "test ! -e effects")
     assert (ended.code, found["found"], len(found["calls"])) == (0, True, 1)

@@ -19,7 +19,7 @@ from sandbur.agent.history.reports.run_report import CallAccount, facts_of
 from sandbur.agent.history.reports.stats import stats_of
 from sandbur.agent.history.time_travel.branches import branch
 from sandbur.agent.history.timeline import list_timeline
-from sandbur.agent.history.tracking.backend import StoreBackend
+from sandbur.agent.history.tracking.burr_backend import StoreBackend
 from sandbur.agent.history.tracking.entries import project_id
 from sandbur.state.store.call_moves import list_made_calls
 from sandbur.state.store.store import Store

@@ -10,7 +10,7 @@ from support.commands.recorded import READ, SHELL, WRITE, everything, record
 from support.models.real_ports import open_real
 from support.models.scripted import START, ScriptedModel, collect, finish, plan
 from support.stores.databases import DATABASES, UrlOf
-from support.stores.reopening import reopened
+from support.stores.reopening import reopen
 
 from sandbur.actions.ports.events import ToolOutput
 from sandbur.agent.history.replay.replay import Replayed, replay
@@ -118,7 +118,7 @@ async def test_one_decision_after_the_other_replays(store: Store, tmp_path: Path
     first, second = (call.call_id for call in end.pending)
     await collect(session.decide([CallDecision(call_id=second, approved=True)]))
     await collect(session.decide([CallDecision(call_id=first)], record_only=True))
-    again = await open_real(reopened(store), model, tmp_path, mode="interactive")
+    again = await open_real(reopen(store), model, tmp_path, mode="interactive")
     await collect(again.carry_on())
     await same(store)
 
@@ -177,7 +177,7 @@ async def test_a_model_that_sends_only_unusable_calls_replays_until_it_is_given_
 
 async def test_ids_that_a_model_uses_twice_replay(store: Store, tmp_path: Path) -> None:
     await record(store, tmp_path, READ, "done")
-    again = await open_real(reopened(store), ScriptedModel(READ, "again"), tmp_path)
+    again = await open_real(reopen(store), ScriptedModel(READ, "again"), tmp_path)
     await collect(again.send("more"))
     await same(store)
 
@@ -205,7 +205,7 @@ async def test_a_fork_of_a_call_that_its_parent_ran_meanwhile_replays(store: Sto
     store.fork("s1", "s3", waiting)
     await collect(parent.carry_on())
     for session_id in ("s2", "s3"):
-        fork = await open_real(reopened(store), ScriptedModel("seen"), tmp_path, session_id, "interactive")
+        fork = await open_real(reopen(store), ScriptedModel("seen"), tmp_path, session_id, "interactive")
         await collect(fork.decide([approved]))
         await same(store, session_id)
 

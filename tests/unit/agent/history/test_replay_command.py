@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from support.commands.command import Command, Ended
-from support.commands.killed import ALLOW, killed_in_a_command
-from support.stores.old_stores import DONE, KILLED, opened
+from support.commands.killed import ALLOW, kill_in_command
+from support.stores.old_stores import DONE, KILLED, open_store
 
 JSON = ("--output-format", "json")
 
@@ -53,7 +53,7 @@ def test_a_session_with_rules_that_came_later_replays(command: Command) -> None:
 
 @pytest.mark.parametrize("settlement", ["done", "failed", "rerun"])
 def test_a_killed_run_and_its_settlement_replay(command: Command, settlement: str) -> None:
-    session_id = killed_in_a_command(command, "echo x >> effects; test -e again || sleep 600")
+    session_id = kill_in_command(command, "echo x >> effects; test -e again || sleep 600")
     (command.folder / "again").touch()
     assert command.run("-p", "-r", session_id).code == 3
     assert command.run("settle", session_id, "--as", settlement).code in (0, 4)
@@ -61,13 +61,13 @@ def test_a_killed_run_and_its_settlement_replay(command: Command, settlement: st
 
 
 def test_a_killed_run_that_goes_on_by_itself_replays(command: Command) -> None:
-    session_id = killed_in_a_command(command)
+    session_id = kill_in_command(command)
     command.run("-p", "-r", session_id, "-y")
     same(command, session_id)
 
 
 def test_a_killed_run_that_is_left_for_another_message_replays(command: Command) -> None:
-    session_id = killed_in_a_command(command)
+    session_id = kill_in_command(command)
     command.run("-p", "-r", session_id, "hello", *ALLOW)
     same(command, session_id)
 
@@ -190,16 +190,16 @@ def test_what_if_sends_the_next_message_again(command: Command) -> None:
 def test_a_session_of_an_older_version_says_that_it_cannot_be_replayed(
     untraced: Path, tmp_path: Path
 ) -> None:
-    opened(untraced).close()
+    open_store(untraced).close()
     command = Command(tmp_path)
     for session_id in (DONE, KILLED):
         ended = command.run("replay", session_id, "--store", f"sqlite:///{untraced}")
         assert ended.code == 2
-        assert "an older version recorded them" in ended.err
+        assert "an older version of Sandbur recorded too little" in ended.err
 
 
 def test_an_older_session_replays_from_where_it_went_on(untraced: Path, tmp_path: Path) -> None:
-    opened(untraced).close()
+    open_store(untraced).close()
     command = Command(tmp_path)
     store = ("--store", f"sqlite:///{untraced}")
     command.run("-p", "-r", DONE, "hello", "-m", "demo", "-C", str(tmp_path), *store)

@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from support.commands.command import Command
-from support.commands.killed import killed_in_a_command
+from support.commands.killed import kill_in_command
 from support.models.scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
 from support.screens.terminal_pair import Terminal
-from support.stores.old_stores import opened
-from support.stores.reopening import reopened
+from support.stores.old_stores import open_store
+from support.stores.reopening import reopen
 
 from sandbur.agent.history.reports.run_report import CallAccount, CutText, Facts, RecordedVerdict, count_call
 from sandbur.agent.history.reports.stats import Stats, Tally, stats_of
@@ -48,8 +48,8 @@ async def test_everything_counts_once(store: Store) -> None:
 
 async def test_a_fork_counts_only_what_it_did_itself(store: Store) -> None:
     used = await ran(store, ONE, "done", "more")
-    fork = await branch(reopened(store), "s1", 1, {"execution_mode": "yolo"})
-    session = await open_session(reopened(store), ScriptedModel("else"), Recorder(), session_id=fork)
+    fork = await branch(reopen(store), "s1", 1, {"execution_mode": "yolo"})
+    session = await open_session(reopen(store), ScriptedModel("else"), Recorder(), session_id=fork)
     await collect(session.carry_on())
     found = stats_of(store)
     assert found.total.calls == used.llm_calls + 1
@@ -138,7 +138,7 @@ async def test_time_in_tools_ends_where_a_process_died(store: Store) -> None:
 
 
 async def test_sessions_of_older_versions_count_with_their_totals(untraced: Path) -> None:
-    store = opened(untraced)
+    store = open_store(untraced)
     whole = {session.id: store.show(session.id).state.usage for session in store.sessions()}
     forks = {session.id for session in store.sessions() if session.parent_id}
     found = stats_of(store)
@@ -154,7 +154,7 @@ async def test_sessions_of_older_versions_count_with_their_totals(untraced: Path
 
 def test_a_run_whose_process_was_killed_is_said_to_have_died(tmp_path: Path) -> None:
     command = Command(tmp_path)
-    killed_in_a_command(command)
+    kill_in_command(command)
     found = json.loads(command.run("stats", "--json").out)
     assert (found["runs"]["died"], found["runs"]["running"]) == (1, 0)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support.commands.command import Command
-from support.commands.killed import effects, killed_in_a_command
+from support.commands.killed import effects, kill_in_command
 from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
 
 from sandbur.agent.history.timeline import list_timeline
@@ -55,7 +55,7 @@ def test_a_plan_is_told_step_by_step(command: Command) -> None:
 
 
 def test_an_unknown_outcome_and_its_settlement_are_steps(command: Command) -> None:
-    session_id = killed_in_a_command(command)
+    session_id = kill_in_command(command)
     command.run("-p", "-r", session_id)
     command.run("settle", session_id, "--as", "failed")
     texts = [step["text"] for step in steps(command, session_id)]

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from support.commands.command import Command
 from support.models.clouds import CloudServer, chunk_frame, frame
-from support.models.talk import QUICK, Talk, asked, results, talk
+from support.models.talk import QUICK, Talk, ask_model, results, talk
 from support.models.turns import Raw, ToolCall, Turn, cut, say
 
 from sandbur.agent.models.connect import connect
@@ -86,7 +86,7 @@ async def test_a_turn_with_a_tool_goes_through_every_cloud(kind: str, tmp_path: 
         async with cloud(NAMES[kind], environment(kind.partition("-")[0], server.url, tmp_path)) as model:
             first = await talk(model)
             said = person_message("hello"), first.reply.message, *results(first.reply)
-            last = await talk(model, asked(*said))
+            last = await talk(model, ask_model(*said))
     assert first.answer == "I look."
     assert json.loads(first.reply.message.tool_uses[0].arguments) == {"command": "ls"}
     assert (last.reply.message.text, last.reply.finish) == ("Done.", "stop")
@@ -216,7 +216,7 @@ async def test_a_key_that_is_refused_is_told(kind: str, tmp_path: Path) -> None:
     refused = Raw(json.dumps({"message": "The security token is invalid"}).encode(), 403)
     with CloudServer([refused]) as server, pytest.raises(CredentialsError) as failed:
         await told(NAMES[kind], environment(kind, server.url, tmp_path))
-    assert f"{kind} does not let this key in (403): " in str(failed.value)
+    assert f"{kind} refuses this key (403): " in str(failed.value)
     assert "token is invalid" in str(failed.value)
     hint = "Set AZURE_OPENAI_API_KEY to a valid key." if kind == "azure" else "Sign in again, and check"
     assert hint in str(failed.value)

@@ -10,7 +10,7 @@ import pytest
 from support.commands.command import Command, Ended
 from support.models.scripted import collect, open_session
 from support.models.server import Answer, ModelServer, Turn, call, cut, fail, say, stream_of
-from support.models.talk import NAMES, WIRES, connected
+from support.models.talk import NAMES, WIRES, connect_to_model
 
 from sandbur.actions.ports import Model
 from sandbur.actions.ports.events import RunFinished
@@ -52,7 +52,7 @@ async def answered(store: Store, *models: Model) -> tuple[RunFinished, ModelCall
 
 
 async def of_answers(store: Store, wire: str, *answers: Answer) -> tuple[RunFinished, ModelCalled]:
-    async with ModelServer(answers) as server, connected(server, wire, price=PRICE) as model:
+    async with ModelServer(answers) as server, connect_to_model(server, wire, price=PRICE) as model:
         return await answered(store, model)
 
 
@@ -99,7 +99,9 @@ async def test_the_cost_is_not_known_either_if_no_try_comes_to_an_end(store: Sto
 async def test_a_stand_in_does_not_hide_what_the_first_model_took(store: Store) -> None:
     async with AsyncExitStack() as stack:
         servers = [await stack.enter_async_context(ModelServer(turns)) for turns in ([HALF] * 3, [say("ok")])]
-        models = [await stack.enter_async_context(connected(one, "chat", price=PRICE)) for one in servers]
+        models = [
+            await stack.enter_async_context(connect_to_model(one, "chat", price=PRICE)) for one in servers
+        ]
         end, called = await answered(store, *models)
     assert (end.result, end.usage.cost_usd) == ("ok", None)
     assert called.usage.cost_usd is not None
@@ -122,7 +124,10 @@ async def test_an_empty_answer_costs_what_the_provider_says(store: Store, wire: 
 
 async def test_what_a_request_takes_is_not_learned_from_a_cut_answer(store: Store) -> None:
     """Both tries together would look like a request of twice its size."""
-    async with ModelServer([say("a"), HALF, say("b")]) as server, connected(server, "messages") as model:
+    async with (
+        ModelServer([say("a"), HALF, say("b")]) as server,
+        connect_to_model(server, "messages") as model,
+    ):
         session = await open_session(store, model)
         await collect(session.send("go"))
         once = session.state.tokens_per_byte

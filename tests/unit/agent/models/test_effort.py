@@ -6,14 +6,17 @@ from typing import Any
 import pytest
 from support.commands.command import Command
 from support.models.server import Answer, ModelServer, Request, fail, say
-from support.models.talk import WIRES, asked, connected, talk
+from support.models.talk import WIRES, ask_model, connect_to_model, talk
 
 from sandbur.state.conversation.messages import person_message
 from sandbur.state.session import SessionSettings
 
 
 async def sent(name: str, effort: str | None, **more: Any) -> dict[str, Any]:
-    async with ModelServer([say("done")]) as server, connected(server, name, effort=effort, **more) as model:
+    async with (
+        ModelServer([say("done")]) as server,
+        connect_to_model(server, name, effort=effort, **more) as model,
+    ):
         await talk(model)
         return server.requests[0].body
 
@@ -72,7 +75,7 @@ async def test_a_server_that_does_not_take_it_is_asked_without_and_the_person_to
     def answer(request: Request) -> Answer:
         return fail(400, problem) if b"effort" in request.raw else say("done")
 
-    async with ModelServer(answer) as server, connected(server, name, effort="high") as model:
+    async with ModelServer(answer) as server, connect_to_model(server, name, effort="high") as model:
         heard = await talk(model)
         again = await talk(model)
         has = [b"effort" in request.raw for request in server.requests]
@@ -84,9 +87,9 @@ async def test_a_server_that_does_not_take_it_is_asked_without_and_the_person_to
 async def test_a_claude_that_does_not_think_can_be_forced_to_a_tool() -> None:
     async with (
         ModelServer([say("done"), say("done")]) as server,
-        connected(server, "anthropic/claude-opus-5", effort="none") as model,
+        connect_to_model(server, "anthropic/claude-opus-5", effort="none") as model,
     ):
-        await talk(model, asked(person_message("go"), forced="run_shell_command"))
+        await talk(model, ask_model(person_message("go"), forced="run_shell_command"))
         assert server.requests[0].body["tool_choice"]["name"] == "run_shell_command"
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 from support.models.server import ModelServer, say
-from support.models.talk import QUICK, connected, environment, talk
+from support.models.talk import QUICK, connect_to_model, environment, talk
 
 from sandbur.agent.models.connect import connect, prewarm
 from sandbur.agent.models.providers import PROFILES, ProviderOverride
@@ -115,7 +115,7 @@ def test_an_address_that_is_none_names_its_variable(url: str):
 
 
 async def test_openai_speaks_chat_completions_to_any_other_base_url():
-    async with ModelServer([say("a")]) as server, connected(server, "openai/gpt-6.1-sol") as model:
+    async with ModelServer([say("a")]) as server, connect_to_model(server, "openai/gpt-6.1-sol") as model:
         await talk(model)
         assert server.requests[0].path == "/v1/chat/completions"
 
@@ -139,17 +139,19 @@ def test_openai_speaks_responses_to_openai_itself():
 async def test_the_anthropic_base_url_may_end_with_its_version_or_not(suffix: str):
     async with ModelServer([say("a")]) as server:
         env = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.url + suffix}
-        async with connected(server, "messages", env=env) as model:
+        async with connect_to_model(server, "messages", env=env) as model:
             await talk(model)
         assert server.requests[0].path == "/v1/messages"
 
 
 async def test_a_server_of_ones_own_needs_no_key():
     async with ModelServer([say("a"), say("b")]) as server:
-        async with connected(server, "openai/local", env={"OPENAI_BASE_URL": server.base_url}) as model:
+        async with connect_to_model(
+            server, "openai/local", env={"OPENAI_BASE_URL": server.base_url}
+        ) as model:
             await talk(model)
         mine = {"mine": ProviderOverride(server.base_url)}
-        async with connected(server, "mine/some/model", env={}, providers=mine) as model:
+        async with connect_to_model(server, "mine/some/model", env={}, providers=mine) as model:
             assert model.name == "mine/some/model"
             await talk(model)
         assert server.requests[1].body["model"] == "some/model"
@@ -158,7 +160,7 @@ async def test_a_server_of_ones_own_needs_no_key():
 async def test_ollama_is_found_by_its_own_variable_and_needs_no_key():
     async with ModelServer([say("a")]) as server:
         env = {"OLLAMA_HOST": f"127.0.0.1:{server.port}"}
-        async with connected(server, "ollama/qwen3:8b", env=env) as model:
+        async with connect_to_model(server, "ollama/qwen3:8b", env=env) as model:
             await talk(model)
             assert model.context_window == 32_768
         assert server.requests[0].path == "/v1/chat/completions"
@@ -171,7 +173,7 @@ async def test_a_configured_provider_has_its_own_wire_and_key(wire: str):
         mine = {"mine": ProviderOverride(server.base_url, "MY_KEY", wire)}  # pyright: ignore[reportArgumentType]
         with pytest.raises(CredentialsError, match="MY_KEY"):
             connect("mine/m", env={"OPENAI_API_KEY": "other"}, providers=mine)
-        async with connected(server, "mine/m", env={"MY_KEY": "mine-key"}, providers=mine) as model:
+        async with connect_to_model(server, "mine/m", env={"MY_KEY": "mine-key"}, providers=mine) as model:
             await talk(model)
         request = server.requests[0]
     assert request.wire == wire
@@ -189,7 +191,7 @@ async def test_headers_of_the_vendor_do_not_leak_to_other_hosts(monkeypatch: pyt
         monkeypatch.setenv(variable, value)
     for name in ("openai/m", "openai-responses/m", "deepseek/m", "anthropic/m"):
         async with ModelServer([say("a")]) as server:
-            async with connected(server, name, env={**environment(server), **said}) as model:
+            async with connect_to_model(server, name, env={**environment(server), **said}) as model:
                 await talk(model)
             headers = server.requests[0].headers
         assert "secret" not in str(headers).lower()
@@ -224,7 +226,7 @@ async def test_a_known_provider_at_another_address_keeps_its_properties():
     async with ModelServer([say("a"), say("b")]) as server:
         override = ProviderOverride(server.base_url)
         for name, path in (("anthropic/m", "/v1/messages"), ("openai/m", "/v1/chat/completions")):
-            async with connected(server, name, providers={name.partition("/")[0]: override}) as model:
+            async with connect_to_model(server, name, providers={name.partition("/")[0]: override}) as model:
                 await talk(model)
             assert server.requests[-1].path == path
 
@@ -265,6 +267,6 @@ def test_prewarming_imports_what_asks_the_model(arguments: str, imported: str):
 
 
 async def test_a_key_is_not_in_the_representation_of_anything():
-    async with ModelServer() as server, connected(server, "chat", retry=QUICK) as model:
+    async with ModelServer() as server, connect_to_model(server, "chat", retry=QUICK) as model:
         assert "sk-test-key" not in repr(vars(model))
         assert environment(server)["OPENAI_API_KEY"] == "sk-test-key"

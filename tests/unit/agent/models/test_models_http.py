@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from support.models.server import ModelServer, Raw, say
-from support.models.talk import NAMES, QUICK, ROADS, WIRES, asked, connected, environment, talk
+from support.models.talk import NAMES, QUICK, ROADS, WIRES, ask_model, connect_to_model, environment, talk
 from support.models.wires import Wire, events_of
 from support.network.certificates import Authority
 from support.network.connect_proxy import ConnectProxy
@@ -47,7 +47,7 @@ def at(url: str) -> dict[str, str]:
 async def test_both_transports_send_the_same_request(wire: str):
     async with ModelServer([say("a"), say("b")]) as server:
         for road in (wire, f"{wire} sdk"):
-            async with connected(server, road) as model:
+            async with connect_to_model(server, road) as model:
                 await talk(model)
         ours, theirs = server.requests
     assert (ours.path, ours.raw) == (theirs.path, theirs.raw)
@@ -75,7 +75,7 @@ async def test_the_company_itself_is_reached_through_the_proxy_with_the_headers_
             monkeypatch.setenv("HTTPS_PROXY", proxy.url)
             for transport in ("http", "sdk"):
                 env = {f"{name.upper()}_API_KEY": "sk-own", **said}
-                async with connected(server, f"{name}/m", env=env, transport=transport) as model:
+                async with connect_to_model(server, f"{name}/m", env=env, transport=transport) as model:
                     assert (await talk(model)).reply.message.text in "ab"
                 for variable, value in said.items():
                     monkeypatch.setenv(variable, value)  # An SDK reads the environment of the process.
@@ -96,7 +96,7 @@ async def test_a_provider_may_be_asked_in_another_way_than_all_others(
 ):
     async with ModelServer([say("a")]) as server:
         mine = {"mine": ProviderOverride(server.base_url, transport=own)}  # pyright: ignore[reportArgumentType]
-        async with connected(server, "mine/m", env={}, providers=mine, transport=usual) as model:
+        async with connect_to_model(server, "mine/m", env={}, providers=mine, transport=usual) as model:
             await talk(model)
         assert server.requests[0].headers["user-agent"].startswith(user_agent)
 
@@ -108,7 +108,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_told(
     (tmp_path / "other").mkdir()
     monkeypatch.setenv("SSL_CERT_FILE", str(Authority(tmp_path / "other").certificate))
     tls = Authority(tmp_path).issue("127.0.0.1").server_context()
-    async with ModelServer([say("a")], tls=tls) as server, connected(server, road) as model:
+    async with ModelServer([say("a")], tls=tls) as server, connect_to_model(server, road) as model:
         with pytest.raises(Unreachable, match="does not verify"):
             await talk(model)
 
@@ -123,19 +123,19 @@ async def test_a_proxy_is_asked_unless_the_host_is_excepted(
     async with ModelServer([say("a")]) as server:
         with ConnectProxy(server.port) as proxy:
             monkeypatch.setenv(variable, proxy.url)
-            async with connected(server, "chat") as model:
+            async with connect_to_model(server, "chat") as model:
                 with pytest.raises(ModelError, match="418"):
                     await talk(model)
             assert proxy.asked == [f"POST {server.base_url}/chat/completions HTTP/1.1"]
             monkeypatch.setenv("NO_PROXY", excepted)
-            async with connected(server, "chat") as model:
+            async with connect_to_model(server, "chat") as model:
                 assert (await talk(model)).reply.message.text == "a"
 
 
 async def test_the_password_of_a_proxy_goes_to_the_proxy_alone(monkeypatch: pytest.MonkeyPatch):
     async with ModelServer([say("a")]) as server:
         monkeypatch.setenv("HTTP_PROXY", f"http://me:s%40cret@127.0.0.1:{server.port}")
-        async with connected(server, "chat", env=at("http://model.invalid/v1")) as model:
+        async with connect_to_model(server, "chat", env=at("http://model.invalid/v1")) as model:
             assert (await talk(model)).reply.message.text == "a"
         (request,) = server.requests
     assert request.headers["proxy-authorization"] == f"Basic {b64encode(b'me:s@cret').decode()}"
@@ -145,7 +145,7 @@ async def test_the_password_of_a_proxy_goes_to_the_proxy_alone(monkeypatch: pyte
 async def test_the_password_in_an_address_is_sent_instead_of_a_key():
     async with ModelServer([say("a")]) as server:
         url = server.base_url.replace("://", "://me:secret@")
-        async with connected(server, "chat", env=at(url)) as model:
+        async with connect_to_model(server, "chat", env=at(url)) as model:
             await talk(model)
         headers = server.requests[0].headers
     assert headers["authorization"] == f"Basic {b64encode(b'me:secret').decode()}"
@@ -156,8 +156,8 @@ async def test_the_password_in_an_address_is_sent_instead_of_a_key():
 async def test_nobody_is_followed_elsewhere(road: str):
     async with ModelServer([say("stolen")]) as other:
         away = Raw(b"", 307, {"Location": f"{other.base_url}/chat/completions"})
-        async with ModelServer([away]) as server, connected(server, road) as model:
-            with pytest.raises(ModelError, match=r"points somewhere else \(307\)"):
+        async with ModelServer([away]) as server, connect_to_model(server, road) as model:
+            with pytest.raises(ModelError, match=r"redirects elsewhere \(307\)"):
                 await talk(model)
         assert other.requests == []
 
@@ -169,20 +169,20 @@ async def test_nobody_is_followed_elsewhere(road: str):
 async def test_a_compressed_answer_is_read(wire: Wire, encoding: str, pack: Callable[[bytes], bytes]):
     body = b"".join(events_of(wire, say("fine words"), "m", 100))
     answer = Raw(pack(body), 200, {"Content-Encoding": encoding}, "text/event-stream")
-    async with ModelServer([answer]) as server, connected(server, wire) as model:
+    async with ModelServer([answer]) as server, connect_to_model(server, wire) as model:
         assert (await talk(model)).reply.message.text == "fine words"
 
 
 @every_wire
 async def test_a_damaged_compression_is_tried_again(wire: str):
     broken = Raw(b"no gzip at all", 200, {"Content-Encoding": "gzip"}, "text/event-stream")
-    async with ModelServer([broken, say("fine")]) as server, connected(server, wire) as model:
+    async with ModelServer([broken, say("fine")]) as server, connect_to_model(server, wire) as model:
         assert (await talk(model)).reply.message.text == "fine"
 
 
 async def test_of_a_huge_error_answer_only_the_beginning_is_read():
     huge = Raw(b'{"error": {"message": "' + b"x" * (8 << 20) + b'"}}', 400)
-    async with ModelServer([huge]) as server, connected(server, "chat") as model:
+    async with ModelServer([huge]) as server, connect_to_model(server, "chat") as model:
         with pytest.raises(ModelError, match=r"refused the request \(400\)") as caught:
             await talk(model)
     assert len(str(caught.value)) < 1000
@@ -270,7 +270,7 @@ async def test_who_is_cancelled_closes_the_connection(road: str, answers: bytes)
         name, _, transport = road.partition(" ")
         env = at(url)
         model = connect(NAMES[name], env=env, transport="sdk" if transport else "http")
-        task = asyncio.create_task(talk(model, asked(person_message("hello"))))
+        task = asyncio.create_task(talk(model, ask_model(person_message("hello"))))
         await asyncio.wait_for(asked_for.wait(), 60)
         await asyncio.sleep(0.05)
         task.cancel()
@@ -288,7 +288,7 @@ async def test_the_models_of_two_servers_keep_their_keys_to_themselves(road: str
     clients = Clients()
     async with ModelServer([say("a")]) as one, ModelServer([say("b")]) as two:
         for server, key in ((one, "key-one"), (two, "key-two")):
-            async with connected(server, road, env=environment(server, key), clients=clients) as model:
+            async with connect_to_model(server, road, env=environment(server, key), clients=clients) as model:
                 await talk(model)
         heard = [server.requests[0].headers["authorization"] for server in (one, two)]
     assert heard == ["Bearer key-one", "Bearer key-two"]

@@ -8,8 +8,8 @@ from email.utils import format_datetime
 from typing import Any
 
 import pytest
-from support.models.server import ModelServer, ToolCall, Turn, cut, fail, say, stall, unfinished
-from support.models.talk import QUICK, ROADS, asked, connected, converse, talk
+from support.models.server import ModelServer, ToolCall, Turn, cut, fail, leave_unfinished, say, stall
+from support.models.talk import QUICK, ROADS, ask_model, connect_to_model, converse, talk
 
 from sandbur.actions.ports.events import Notice
 from sandbur.agent.models.failures import Transient
@@ -26,7 +26,7 @@ HALF = Turn("half an answer", (ToolCall("run_shell_command", '{"command": "rm -r
 @every_wire
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])
 async def test_a_passing_failure_is_tried_again_and_announced(wire: str, status: int):
-    async with ModelServer([fail(status), say("fine")]) as server, connected(server, wire) as model:
+    async with ModelServer([fail(status), say("fine")]) as server, connect_to_model(server, wire) as model:
         heard = await talk(model)
         first, second = (request.raw for request in server.requests)
     assert heard.reply.message.text == "fine"
@@ -38,7 +38,7 @@ async def test_a_passing_failure_is_tried_again_and_announced(wire: str, status:
 
 @every_wire
 async def test_a_failure_that_lasts_ends_as_overloaded_after_the_last_try(wire: str):
-    async with ModelServer([fail(429)] * 9) as server, connected(server, wire) as model:
+    async with ModelServer([fail(429)] * 9) as server, connect_to_model(server, wire) as model:
         with pytest.raises(Overloaded, match=r"Rate limited by .*; gave up after 3 tries") as caught:
             await talk(model)
         assert server.served == 3
@@ -46,9 +46,9 @@ async def test_a_failure_that_lasts_ends_as_overloaded_after_the_last_try(wire: 
 
 
 @every_wire
-@pytest.mark.parametrize("fault", [cut, unfinished])
+@pytest.mark.parametrize("fault", [cut, leave_unfinished])
 async def test_a_cut_stream_is_never_a_reply_but_tried_again(wire: str, fault: Any):
-    async with ModelServer([fault(HALF), say("whole")]) as server, connected(server, wire) as model:
+    async with ModelServer([fault(HALF), say("whole")]) as server, connect_to_model(server, wire) as model:
         heard = await talk(model)
     assert heard.reply.message.text == "whole"
     assert heard.reply.message.tool_uses == ()
@@ -58,7 +58,7 @@ async def test_a_cut_stream_is_never_a_reply_but_tried_again(wire: str, fault: A
 
 @every_wire
 async def test_a_stream_that_is_always_cut_leaves_the_session_resumable(wire: str):
-    async with ModelServer([cut(HALF)] * 9) as server, connected(server, wire) as model:
+    async with ModelServer([cut(HALF)] * 9) as server, connect_to_model(server, wire) as model:
         with pytest.raises(Overloaded, match="cut off"):
             await talk(model)
 
@@ -68,7 +68,7 @@ async def test_a_stream_that_falls_silent_is_tried_again(wire: str):
     limits = TryLimits(idle_s=1)
     async with (
         ModelServer([stall(HALF), say("whole")]) as server,
-        connected(server, wire, limits=limits) as model,
+        connect_to_model(server, wire, limits=limits) as model,
     ):
         heard = await talk(model)
     assert heard.reply.message.text == "whole"
@@ -79,7 +79,7 @@ async def test_a_stream_that_falls_silent_is_tried_again(wire: str):
 async def test_a_stream_that_drips_for_ever_meets_the_total_limit(wire: str):
     limits = TryLimits(idle_s=5, total_s=0.15)
     slow = Turn("x" * 400, pieces=400, delay_s=0.02)
-    async with ModelServer([slow] * 3) as server, connected(server, wire, limits=limits) as model:
+    async with ModelServer([slow] * 3) as server, connect_to_model(server, wire, limits=limits) as model:
         began = time.monotonic()
         with pytest.raises(Overloaded):
             await talk(model)
@@ -90,7 +90,7 @@ async def test_a_slow_stream_that_keeps_coming_is_not_silent():
     slow = Turn("slow but sure", delay_s=0.1)
     async with (
         ModelServer([slow]) as server,
-        connected(server, "chat", limits=TryLimits(idle_s=0.3)) as model,
+        connect_to_model(server, "chat", limits=TryLimits(idle_s=0.3)) as model,
     ):
         assert (await talk(model)).reply.message.text == "slow but sure"
 
@@ -98,7 +98,7 @@ async def test_a_slow_stream_that_keeps_coming_is_not_silent():
 async def test_the_server_may_say_how_long_to_wait():
     async with (
         ModelServer([fail(429, retry_after=0.2), say("fine")]) as server,
-        connected(server, "chat") as model,
+        connect_to_model(server, "chat") as model,
     ):
         began = time.monotonic()
         heard = await talk(model)
@@ -112,7 +112,7 @@ async def test_a_wait_longer_than_the_limit_ends_at_once_and_names_it(as_date: b
     retry_after = format_datetime(in_an_hour, usegmt=True) if as_date else "3600"
     async with (
         ModelServer([fail(429, retry_after=retry_after)]) as server,
-        connected(server, "chat") as model,
+        connect_to_model(server, "chat") as model,
     ):
         with pytest.raises(Overloaded, match=r"it asks to wait (60|6\d) minutes"):
             await talk(model)
@@ -123,7 +123,7 @@ async def test_a_wait_longer_than_the_limit_ends_at_once_and_names_it(as_date: b
 async def test_a_wait_that_makes_no_sense_is_ignored(nonsense: str):
     async with (
         ModelServer([fail(429, retry_after=nonsense), say("fine")]) as server,
-        connected(server, "chat") as model,
+        connect_to_model(server, "chat") as model,
     ):
         assert (await talk(model)).reply.message.text == "fine"
 
@@ -134,7 +134,7 @@ async def test_a_server_that_is_not_there_is_tried_again_and_leaves_the_session_
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
         server = ModelServer(port=port)
-        async with connected(server, wire) as model:
+        async with connect_to_model(server, wire) as model:
             with pytest.raises(
                 Overloaded, match=rf"Cannot reach http://127\.0\.0\.1:{port}.*gave up after 3 tries"
             ):
@@ -146,7 +146,7 @@ async def test_a_server_that_accepts_and_says_nothing_is_given_up():
         deaf.bind(("127.0.0.1", 0))
         deaf.listen()
         server = ModelServer(port=deaf.getsockname()[1])
-        async with connected(server, "chat", limits=TryLimits(idle_s=0.1)) as model:
+        async with connect_to_model(server, "chat", limits=TryLimits(idle_s=0.1)) as model:
             with pytest.raises(Overloaded, match="does not answer"):
                 await talk(model)
 
@@ -154,7 +154,7 @@ async def test_a_server_that_accepts_and_says_nothing_is_given_up():
 async def test_a_connection_that_was_closed_meanwhile_is_no_lost_turn():
     async with ModelServer([say("one")]) as first:
         port = first.port
-        async with connected(first, "chat") as model:
+        async with connect_to_model(first, "chat") as model:
             await talk(model)
             await first.__aexit__()
             async with ModelServer([say("two")], port=port):
@@ -165,12 +165,12 @@ async def test_cancelling_a_wait_leaves_at_once():
     policy = RetryPolicy(first_delay_s=30, max_total_s=60)
     async with (
         ModelServer([fail(429, retry_after=30)]) as server,
-        connected(server, "chat", retry=policy) as model,
+        connect_to_model(server, "chat", retry=policy) as model,
     ):
         announced = asyncio.Event()
 
         async def listen() -> None:
-            async for event in model.stream(asked(person_message("hello"))):
+            async for event in model.stream(ask_model(person_message("hello"))):
                 if isinstance(event, Notice):
                     announced.set()
 
@@ -186,9 +186,9 @@ async def test_cancelling_a_wait_leaves_at_once():
 async def test_leaving_a_stream_early_does_not_spoil_the_next_one():
     async with (
         ModelServer([Turn("slow", delay_s=0.05), say("fine")]) as server,
-        connected(server, "chat") as model,
+        connect_to_model(server, "chat") as model,
     ):
-        stream = model.stream(asked(person_message("hello")))
+        stream = model.stream(ask_model(person_message("hello")))
         await anext(stream)
         await stream.aclose()
         assert (await talk(model)).reply.message.text == "fine"
@@ -196,7 +196,7 @@ async def test_leaving_a_stream_early_does_not_spoil_the_next_one():
 
 async def test_a_retry_in_the_middle_of_a_session_keeps_the_history_whole():
     script = [say("one"), fail(503), cut(say("two")), say("two"), say("three")]
-    async with ModelServer(script) as server, connected(server, "messages") as model:
+    async with ModelServer(script) as server, connect_to_model(server, "messages") as model:
         history = await converse(model, 3)
         assert server.rejections == []
     assert [m.text for m in history if m.role == "assistant"] == ["one", "two", "three"]

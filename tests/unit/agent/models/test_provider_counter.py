@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support.models.files import png
 from support.models.server import ModelServer, fail, say
-from support.models.talk import SYSTEM, TOOLS, connected, environment
+from support.models.talk import SYSTEM, TOOLS, connect_to_model, environment
 from support.models.turns import Raw
 
 from sandbur import Agent, Image, ModelRequest, TokenCounter, connect_model, provider_token_counter
@@ -47,7 +47,7 @@ REQUEST = ModelRequest(SYSTEM, TOOLS, (HISTORY,))
     ],
 )  # fmt: skip
 async def test_each_provider_is_asked_at_its_own_endpoint(name: str, path: str, fields: set[str]) -> None:
-    async with ModelServer() as server, connected(server, name) as model:
+    async with ModelServer() as server, connect_to_model(server, name) as model:
         counter = find_counter(model)
         assert counter is not None
         tokens = await counter.count_tokens(REQUEST)
@@ -58,7 +58,7 @@ async def test_each_provider_is_asked_at_its_own_endpoint(name: str, path: str, 
 
 
 async def test_gemini_is_asked_in_its_own_format_with_the_key_in_a_header_alone() -> None:
-    async with ModelServer() as server, connected(server, "gemini/gemini-4") as model:
+    async with ModelServer() as server, connect_to_model(server, "gemini/gemini-4") as model:
         counter = find_counter(model)
         assert counter is not None
         await counter.count_tokens(REQUEST)
@@ -80,7 +80,7 @@ async def test_gemini_is_asked_in_its_own_format_with_the_key_in_a_header_alone(
     [fail(404, "no such path"), fail(401, "bad key"), fail(529, "busy"), Raw(b"no JSON"), Raw(b"{}")],
 )
 async def test_a_failure_leaves_it_to_the_estimate_and_three_end_the_asking(answer: Raw) -> None:
-    async with ModelServer() as server, connected(server, "anthropic/claude-test") as model:
+    async with ModelServer() as server, connect_to_model(server, "anthropic/claude-test") as model:
         server.counts = lambda request: answer
         counter = find_counter(model)
         assert counter is not None
@@ -90,7 +90,7 @@ async def test_a_failure_leaves_it_to_the_estimate_and_three_end_the_asking(answ
 
 @pytest.mark.parametrize("name", ["openai-chat/gpt-test", "deepseek/x", "ollama/x", "openrouter/x/y"])
 async def test_a_provider_without_an_endpoint_has_no_counter(name: str) -> None:
-    async with ModelServer() as server, connected(server, name) as model:
+    async with ModelServer() as server, connect_to_model(server, name) as model:
         assert find_counter(model) is None
         assert find_counter(FallbackModel([model, NoModel("x/y")])) is None
 

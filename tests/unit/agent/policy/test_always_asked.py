@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from support.row_by_row import for_each
 from support.samples.commands import lines
-from support.tools.gate import command, judged
+from support.tools.gate import command, judge_call
 
 ASKS = lines(r"""
 echo x >> ~/.bashrc   echo x >> $HOME/.zshrc   echo x > "${HOME}/.profile"   tee -a ~/.bash_profile
@@ -97,17 +97,18 @@ def test_an_edit_that_turns_the_questions_off_asks_in_every_mode(home: Path) -> 
         for tool in ("write_file", "edit_file"):
             for mode in ("interactive", "auto-edit", "yolo"):
                 for allow in ((), (tool,), (f"{tool}(**)",)):
-                    verdict = judged(work, tool, mode, allow=allow, own=own(home), path=path)
+                    verdict = judge_call(work, tool, mode, allow=allow, own=own(home), path=path)
                     assert (verdict.decision, verdict.is_firm) == ("ask", True), (path, mode)
-            exact = judged(work, tool, "yolo", allow=[f"{tool}({path})"], own=own(home), path=path)
+            exact = judge_call(work, tool, "yolo", allow=[f"{tool}({path})"], own=own(home), path=path)
             assert exact.decision == "allow", path
-        assert judged(work, "read_file", "yolo", own=own(home), path=path).decision == "allow"
+        assert judge_call(work, "read_file", "yolo", own=own(home), path=path).decision == "allow"
 
 
 def test_an_edit_of_another_place_runs_in_yolo_mode(home: Path) -> None:
     for path in OTHER_PLACES:
         assert (
-            judged(home.parent / "work", "write_file", "yolo", own=own(home), path=path).decision == "allow"
+            judge_call(home.parent / "work", "write_file", "yolo", own=own(home), path=path).decision
+            == "allow"
         )
 
 
@@ -115,5 +116,5 @@ def test_a_start_file_that_is_a_link_is_guarded_where_it_leads(home: Path) -> No
     work = home.parent / "work"
     (work / "dotfiles").mkdir()
     (home / ".bashrc").symlink_to(work / "dotfiles" / "bashrc")
-    assert judged(work, "write_file", "yolo", path="dotfiles/bashrc").decision == "ask"
+    assert judge_call(work, "write_file", "yolo", path="dotfiles/bashrc").decision == "ask"
     assert command(work, "echo x >> dotfiles/bashrc", "yolo").decision == "ask"

@@ -168,7 +168,7 @@ def test_calls_run_in_no_other_action() -> None:
     files = (path for layer in ("state", "actions", "agent", "ui") for path in (ROOT / layer).rglob("*.py"))
     found = {path.relative_to(ROOT).as_posix() for path in files if runs.search(path.read_text("utf-8"))}
     calls = "actions/turn/calls"
-    assert found == {f"actions/{EFFECT}.py", f"{calls}/tool_runner.py", f"{calls}/nested_calls.py"}
+    assert found == {f"actions/{EFFECT}.py", f"{calls}/tool_runner.py", f"{calls}/nested_call_runner.py"}
 
 
 def test_the_command_says_what_it_proved(command: Command) -> None:

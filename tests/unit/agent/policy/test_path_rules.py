@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.tools.gate import judged, with_ways_out
+from support.tools.gate import judge_call, with_ways_out
 
 
 @pytest.fixture
@@ -13,8 +13,8 @@ def workspace(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("path", ["src/a.py", "src/deep/x", "src/../src/x", "./src/x", "src"])
 def test_a_path_rule_covers_its_folder(workspace: Path, path: str) -> None:
-    assert judged(workspace, "write_file", allow=["write_file(src/**)"], path=path).decision == "allow"
-    assert judged(workspace, "write_file", allow=["write_file(src/)"], path=path).decision == "allow"
+    assert judge_call(workspace, "write_file", allow=["write_file(src/**)"], path=path).decision == "allow"
+    assert judge_call(workspace, "write_file", allow=["write_file(src/)"], path=path).decision == "allow"
 
 
 @pytest.mark.parametrize(
@@ -31,12 +31,12 @@ def test_a_path_rule_covers_its_folder(workspace: Path, path: str) -> None:
     ],
 )
 def test_a_path_rule_cannot_be_escaped(workspace: Path, path: str) -> None:
-    assert judged(workspace, "write_file", allow=["write_file(src/**)"], path=path).decision == "ask"
+    assert judge_call(workspace, "write_file", allow=["write_file(src/**)"], path=path).decision == "ask"
 
 
 def test_a_folder_that_is_a_link_does_not_carry_a_rule_elsewhere(workspace: Path) -> None:
     rules = ["write_file(way_out/**)"]
-    assert judged(workspace, "write_file", allow=rules, path="way_out/key").decision == "ask"
+    assert judge_call(workspace, "write_file", allow=rules, path="way_out/key").decision == "ask"
 
 
 def test_an_absolute_rule_covers_the_place_behind_its_links(workspace: Path) -> None:
@@ -44,7 +44,7 @@ def test_an_absolute_rule_covers_the_place_behind_its_links(workspace: Path) -> 
     link.symlink_to(workspace.parent / "secret")
     rules = [f"write_file({link}/**)"]
     for path in (f"{link}/key", "../secret/key", "way_out/key"):
-        assert judged(workspace, "write_file", allow=rules, path=path).decision == "allow"
+        assert judge_call(workspace, "write_file", allow=rules, path=path).decision == "allow"
 
 
 @pytest.mark.parametrize(
@@ -72,16 +72,16 @@ def test_an_absolute_rule_covers_the_place_behind_its_links(workspace: Path) -> 
 def test_stars_stay_in_a_folder_and_double_stars_cross(
     workspace: Path, pattern: str, path: str, covered: bool
 ) -> None:
-    verdict = judged(workspace, "write_file", allow=[f"write_file({pattern})"], path=path)
+    verdict = judge_call(workspace, "write_file", allow=[f"write_file({pattern})"], path=path)
     assert (verdict.decision == "allow") is covered
 
 
 def test_a_workspace_with_pattern_characters_in_its_name_is_taken_literally(tmp_path: Path) -> None:
     folder = tmp_path / "a[b]*"
     (folder / "src").mkdir(parents=True)
-    assert judged(folder, "write_file", allow=["write_file(src/**)"], path="src/x").decision == "allow"
+    assert judge_call(folder, "write_file", allow=["write_file(src/**)"], path="src/x").decision == "allow"
     other = tmp_path / "ab" / "src" / "x"
-    assert judged(folder, "write_file", allow=["write_file(src/**)"], path=str(other)).decision == "ask"
+    assert judge_call(folder, "write_file", allow=["write_file(src/**)"], path=str(other)).decision == "ask"
 
 
 @pytest.mark.parametrize(
@@ -102,28 +102,28 @@ def test_a_workspace_with_pattern_characters_in_its_name_is_taken_literally(tmp_
     ],
 )
 def test_a_path_is_denied_as_written_and_where_it_leads(workspace: Path, rule: str, path: str) -> None:
-    assert judged(workspace, "read_file", "yolo", deny=[rule], path=path).decision == "deny"
+    assert judge_call(workspace, "read_file", "yolo", deny=[rule], path=path).decision == "deny"
 
 
 def test_a_deny_rule_for_paths_leaves_neighbours_alone(workspace: Path) -> None:
     rules = ["read_file(secrets/**)", "read_file(.env)"]
     for path in ("secretsx/key", "src/a.py", ".environment", "env"):
-        assert judged(workspace, "read_file", deny=rules, path=path).decision == "allow", path
+        assert judge_call(workspace, "read_file", deny=rules, path=path).decision == "allow", path
 
 
 def test_what_cannot_be_a_path_is_refused_without_an_error(workspace: Path) -> None:
     for path in ("a\0b", "\ud800"):
         for mode in ("interactive", "auto-edit", "plan"):
-            assert judged(workspace, "look", mode, path=path).decision == "deny"
-            assert judged(workspace, "look", mode, allow=["write_file(*)"], path=path).decision == "deny"
+            assert judge_call(workspace, "look", mode, path=path).decision == "deny"
+            assert judge_call(workspace, "look", mode, allow=["write_file(*)"], path=path).decision == "deny"
 
 
 def test_a_path_with_control_characters_is_shown_escaped(workspace: Path) -> None:
-    reason = judged(workspace, "read_file", path="/\x1b[2Jx\u202e").reason
+    reason = judge_call(workspace, "read_file", path="/\x1b[2Jx\u202e").reason
     assert reason.isprintable()
-    assert len(judged(workspace, "read_file", path="/" + "x" * 9000).reason) < 300
+    assert len(judge_call(workspace, "read_file", path="/" + "x" * 9000).reason) < 300
 
 
 def test_an_unknown_user_is_no_home_folder(workspace: Path) -> None:
-    assert judged(workspace, "read_file", path="~nobody_of_that_name/x").decision == "allow"
+    assert judge_call(workspace, "read_file", path="~nobody_of_that_name/x").decision == "allow"
     assert not (workspace / "~nobody_of_that_name").exists()

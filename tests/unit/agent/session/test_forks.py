@@ -3,7 +3,7 @@
 import pytest
 from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
 from support.stores.histories import assert_every_call_is_answered, results
-from support.stores.reopening import reopened
+from support.stores.reopening import reopen
 
 from sandbur.state.calls import CallDecision
 from sandbur.state.store.store import Store
@@ -22,7 +22,7 @@ async def test_both_sides_of_a_fork_can_decide_the_same_call(store: Store, order
     store.fork("s1", "s2")
     for name in order:
         tool = Recorder()
-        one = await open_session(reopened(store), ScriptedModel(f"done {name}"), tool, session_id=name)
+        one = await open_session(reopen(store), ScriptedModel(f"done {name}"), tool, session_id=name)
         one.change_mode("interactive")
         _, end = await collect(one.decide([CallDecision(call_id=call_id, approved=True)]))
         assert (end.status, end.result) == ("done", f"done {name}")
@@ -36,10 +36,10 @@ async def test_both_sides_of_a_fork_can_decide_the_same_call(store: Store, order
 async def test_a_call_that_the_parent_finished_is_not_run_again_by_the_fork(store: Store) -> None:
     call_id, waiting = await pending_session(store)
     parent_tool, fork_tool = Recorder(), Recorder()
-    parent = await open_session(reopened(store), ScriptedModel("done"), parent_tool)
+    parent = await open_session(reopen(store), ScriptedModel("done"), parent_tool)
     await collect(parent.decide([CallDecision(call_id=call_id, approved=True)]))
     store.fork("s1", "s2", waiting)
-    fork = await open_session(reopened(store), ScriptedModel("seen"), fork_tool, session_id="s2")
+    fork = await open_session(reopen(store), ScriptedModel("seen"), fork_tool, session_id="s2")
     fork.change_mode("yolo")
     _, end = await collect(fork.carry_on())
     assert (end.result, parent_tool.done, fork_tool.done) == ("seen", ["a"], [])
@@ -59,7 +59,7 @@ async def test_a_result_is_read_from_the_step_that_took_it_into_the_history(stor
     first, second = await ran_twice(store)
     forge = "UPDATE messages SET body = REPLACE(body, ?, ?) WHERE body LIKE '%did a%'"
     store.database.commit([(forge, (first, second))])
-    found = (await reopened(store).journal("s1").load_calls([second]))[second].result
+    found = (await reopen(store).journal("s1").load_calls([second]))[second].result
     assert found is not None
     assert found.content == "did b"
 
@@ -67,17 +67,17 @@ async def test_a_result_is_read_from_the_step_that_took_it_into_the_history(stor
 async def test_results_are_found_where_rows_were_numbered_table_by_table(store: Store) -> None:
     calls = await ran_twice(store)
     store.database.commit([("UPDATE calls SET record = record + 1000", ())])
-    found = await reopened(store).journal("s1").load_calls(calls)
+    found = await reopen(store).journal("s1").load_calls(calls)
     assert [call.result and call.result.content for call in found.values()] == ["did a", "did b"]
 
 
 async def test_an_approval_does_not_go_over_to_a_fork(store: Store) -> None:
     call_id, _ = await pending_session(store)
-    parent = await open_session(reopened(store), ScriptedModel(), Recorder())
+    parent = await open_session(reopen(store), ScriptedModel(), Recorder())
     await collect(parent.decide([CallDecision(call_id=call_id, approved=True)], record_only=True))
     store.fork("s1", "s2")
     tool = Recorder()
-    fork = await open_session(reopened(store), ScriptedModel(), tool, session_id="s2")
+    fork = await open_session(reopen(store), ScriptedModel(), tool, session_id="s2")
     assert fork.next_action == "human_confirm"
     _, end = await collect(fork.carry_on())
     assert (end.status, tool.done) == ("needs_approval", [])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support.models.real_ports import open_real
 from support.models.scripted import START, ScriptedModel, Turn, collect, finish, plan
-from support.stores.reopening import reopened
+from support.stores.reopening import reopen
 
 from sandbur.actions.ports import ModelRequest
 from sandbur.actions.ports.events import MessageAdded
@@ -153,7 +153,7 @@ async def test_what_waits_is_there_for_the_process_that_comes_after(box: Talk) -
     await box.run("done")
     await box.session.inbox.steer("steering")
     await box.session.inbox.queue("queued")
-    session = await open_real(reopened(box.store), model := ScriptedModel("one", "two"), box.folder)
+    session = await open_real(reopen(box.store), model := ScriptedModel("one", "two"), box.folder)
     await session.inbox.read()
     assert [one.text for one in session.inbox.waiting] == ["steering", "queued"]
     assert await session.inbox.next_queued() == "steering"
@@ -193,7 +193,7 @@ async def test_a_command_cannot_steer_and_a_queued_one_is_taken_at_once(box: Tal
 async def test_another_process_may_say_something_to_a_run(box: Talk) -> None:
 
     async def elsewhere() -> Any:
-        await reopened(box.store).inbox("s1").add("steer", "from elsewhere")
+        await reopen(box.store).inbox("s1").add("steer", "from elsewhere")
         return READS
 
     await box.run(elsewhere, "done")

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from support.commands.recorded import READ, WRITE
-from support.models.answering import BAD, GOOD, REPORT, Done, done, final, reporting
+from support.models.answering import BAD, GOOD, REPORT, Done, call_done, final, reporting
 from support.models.real_ports import open_real
 from support.models.scripted import START, ScriptedModel, collect, finish, plan
 from support.places import PYTHONPATH
-from support.stores.reopening import reopened
+from support.stores.reopening import reopen
 
 from sandbur.actions.ports.events import MessageAdded, Notice
 from sandbur.actions.tools.registry import builtin_tools
@@ -179,7 +179,7 @@ async def test_an_answer_that_is_no_object_is_asked_for_in_one(
 async def test_the_session_keeps_its_form(store: Store, tmp_path: Path) -> None:
     session, _ = await reporting(store, tmp_path, GOOD)
     await collect(session.send("go"))
-    stored = reopened(store).index.settings("s1")
+    stored = reopen(store).index.settings("s1")
     assert stored.output_schema == output_schema(REPORT)
     assert json.loads(stored.model_dump_json())["output_schema"]["json_schema"] == REPORT
 
@@ -218,7 +218,7 @@ async def test_a_replay_comes_to_the_same(store: Store, tmp_path: Path, name: st
 
 async def test_a_done_tool_has_to_be_called(store: Store, tmp_path: Path) -> None:
     toolbox = {**builtin_tools(), "done": Done()}
-    model = ScriptedModel("I am through.", "Really.", [done("the end")])
+    model = ScriptedModel("I am through.", "Really.", [call_done("the end")])
     session = await open_real(store, model, tmp_path, done_tool="done", toolbox=toolbox)
     _, end = await collect(session.send("go"))
     assert (end.status, end.result, end.usage.llm_calls) == ("done", "the end", 3)
@@ -229,7 +229,7 @@ async def test_a_done_tool_has_to_be_called(store: Store, tmp_path: Path) -> Non
 
 async def test_a_model_that_never_calls_it_is_told_three_times(store: Store, tmp_path: Path) -> None:
     toolbox = {**builtin_tools(), "done": Done()}
-    model = ScriptedModel(*["words"] * 4, [done("at last")])
+    model = ScriptedModel(*["words"] * 4, [call_done("at last")])
     session = await open_real(store, model, tmp_path, done_tool="done", toolbox=toolbox)
     _, end = await collect(session.send("go"))
     assert (end.exit_code, end.error.code) == (1, "done_tool_not_called")
@@ -249,7 +249,7 @@ async def test_what_a_tool_ends_with_is_the_output_if_it_fits(
     store: Store, tmp_path: Path, text: str, output: Any
 ) -> None:
     toolbox = {**builtin_tools(), "done": Done()}
-    end = await run(store, tmp_path, [done(text)], toolbox=toolbox, done_tool="done")
+    end = await run(store, tmp_path, [call_done(text)], toolbox=toolbox, done_tool="done")
     assert (end.status, end.result, end.output) == ("done", text, output)
 
 
@@ -284,7 +284,7 @@ async def test_a_kill_during_the_repair_resumes_in_it(
     ended = await asyncio.to_thread(subprocess.run, words, env=env, check=False)
     assert ended.returncode == -signal.SIGKILL
     is_in_repair = point in POINTS[3:]
-    again = reopened(store)
+    again = reopen(store)
     session, model = await reporting(again, tmp_path, *([] if is_in_repair else [BAD]), BAD, GOOD)
     assert session.state.rejected_answers == int(is_in_repair)
     _, end = await collect(session.carry_on())

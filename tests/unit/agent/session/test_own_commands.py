@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from support.models.real_ports import open_real
 from support.models.scripted import ScriptedModel, collect
-from support.screens.reports import made
+from support.screens.reports import make_report
 from support.screens.tracking_reader import logs
 from support.stores.audits import breaches
-from support.stores.reopening import reopened
+from support.stores.reopening import reopen
 
 from sandbur.actions.ports.events import ToolFinished, ToolOutput, ToolRequested, ToolStarted
 from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.history.reports.past_calls import past_calls
 from sandbur.agent.history.timeline import list_timeline
-from sandbur.agent.history.tracking.backend import StoreBackend
+from sandbur.agent.history.tracking.burr_backend import StoreBackend
 from sandbur.agent.session.session import Session
 from sandbur.state.application import RUN_BY_PERSON
 from sandbur.state.calls import CallDecision, PendingCall
@@ -126,7 +126,7 @@ async def test_what_was_asked_about_runs_once_it_is_approved(store: Store, tmp_p
     rules = {"ask": ("run_shell_command(touch *)",)}
     session = await open_real(store, ScriptedModel(), tmp_path, mode="interactive", **rules)
     await collect(session.run_command("touch made"))
-    again = await open_real(reopened(store), ScriptedModel(), tmp_path, mode="interactive", **rules)
+    again = await open_real(reopen(store), ScriptedModel(), tmp_path, mode="interactive", **rules)
     [call] = again.state.pending_tool_calls
     assert (call.origin, json.loads(call.arguments)) == ("person", {"command": "touch made"})
     events, end = await collect(again.decide([CallDecision(call_id=call.call_id, approved=True)]))
@@ -199,7 +199,7 @@ async def test_one_that_was_queued_is_taken_with_the_step_that_runs_it(store: St
     await collect(session.send("hi"))
     await session.inbox.queue("!echo queued")
     assert await session.inbox.next_queued() == "!echo queued"
-    again = await open_real(reopened(store), ScriptedModel(), tmp_path, mode="interactive")
+    again = await open_real(reopen(store), ScriptedModel(), tmp_path, mode="interactive")
     assert await again.inbox.next_queued() == "!echo queued"
     await collect(again.run_command("echo queued"))
     assert await again.inbox.next_queued() is None
@@ -284,7 +284,7 @@ async def test_timeline_report_and_tracking_page_tell_of_it(store: Store, tmp_pa
     assert told[1][0] == "results"
     assert "echo well done" in told[1][1]
     for form in ("html", "markdown"):
-        report = made(store, form)
+        report = make_report(store, form)
         assert "echo well done" in report
         assert "say hello" in report
     backend = StoreBackend(store.url)

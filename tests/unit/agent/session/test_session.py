@@ -18,7 +18,7 @@ from support.models.scripted import (
     plan,
 )
 from support.stores.histories import assert_every_call_is_answered, results
-from support.stores.reopening import reopened
+from support.stores.reopening import reopen
 
 from sandbur.actions.ports.events import (
     ApprovalNeeded,
@@ -51,7 +51,7 @@ async def test_an_approval_given_to_another_process_is_the_one_that_counts(store
     model = ScriptedModel(act("a"), "done")
     _, end = await collect((await open_session(store, model, Recorder(), mode="interactive")).send("go"))
     tool = Recorder()
-    resumed = await open_session(reopened(store), ScriptedModel("done"), tool)
+    resumed = await open_session(reopen(store), ScriptedModel("done"), tool)
     assert resumed.next_action == "human_confirm"
     decision = CallDecision(call_id=end.pending[0].call_id, approved=True)
     _, end = await collect(resumed.decide([decision], record_only=True))
@@ -111,7 +111,7 @@ async def test_yolo_on_resume_lets_waiting_calls_pass(store: Store) -> None:
         (await open_session(store, ScriptedModel(act("a")), Recorder(), mode="interactive")).send("go")
     )
     tool = Recorder()
-    resumed = await open_session(reopened(store), ScriptedModel("done"), tool)
+    resumed = await open_session(reopen(store), ScriptedModel("done"), tool)
     resumed.change_mode("yolo")
     _, end = await collect(resumed.carry_on())
     assert (end.status, tool.done) == ("done", ["a"])
@@ -239,7 +239,7 @@ async def test_a_failing_model_ends_the_run_and_loses_nothing(
     events, end = await collect(session.send("go"))
     assert (end.status, end.exit_code, session.next_action) == (status, exit_code, "router")
     assert any(isinstance(event, ErrorRaised) for event in events)
-    resumed = await open_session(reopened(store), ScriptedModel("the answer"), Recorder())
+    resumed = await open_session(reopen(store), ScriptedModel("the answer"), Recorder())
     _, end = await collect(resumed.carry_on())
     assert (end.status, end.result) == ("done", "the answer")
 
@@ -263,7 +263,7 @@ async def test_an_interrupted_tool_has_a_result_and_is_not_run_again(store: Stor
     assert (end.status, end.exit_code) == ("interrupted", 130)
     assert [event.outcome for event in events if isinstance(event, ToolFinished)] == ["interrupted"]
     later = Recorder()
-    resumed = await open_session(reopened(store), ScriptedModel("done"), later)
+    resumed = await open_session(reopen(store), ScriptedModel("done"), later)
     _, end = await collect(resumed.carry_on())
     assert (end.status, later.done) == ("done", ["b"])
     (outcome, content), _ = results(resumed.state.chat_history)
@@ -285,7 +285,7 @@ async def test_steps_are_numbered_without_gaps_after_errors(store: Store) -> Non
 async def test_a_session_that_went_on_elsewhere_is_not_written_over(store: Store) -> None:
     here = await open_session(store, ScriptedModel("one", "three"))
     await collect(here.send("first"))
-    there = await open_session(reopened(store), ScriptedModel("two"))
+    there = await open_session(reopen(store), ScriptedModel("two"))
     await collect(there.send("second"))
     with pytest.raises(StoreError, match="was continued by another process"):
         await collect(here.send("third"))
@@ -426,7 +426,7 @@ async def test_a_deny_rule_beats_an_earlier_approval(store: Store) -> None:
     _, end = await collect(session.send("go"))
     decision = CallDecision(call_id=end.pending[0].call_id, approved=True)
     await collect(session.decide([decision], record_only=True))
-    stricter = await open_session(reopened(store), ScriptedModel("x"), tool, gate=DenyAll())
+    stricter = await open_session(reopen(store), ScriptedModel("x"), tool, gate=DenyAll())
     _, end = await collect(stricter.carry_on())
     assert (end.status, tool.done) == ("denied", [])
 
@@ -439,7 +439,7 @@ async def test_what_yolo_let_pass_asks_again_in_interactive_mode(store: Store) -
         if isinstance(event, ToolRequested):
             await session.interrupt()
     tool = Recorder()
-    resumed = await open_session(reopened(store), ScriptedModel(), tool)
+    resumed = await open_session(reopen(store), ScriptedModel(), tool)
     resumed.change_mode("interactive")
     _, end = await collect(resumed.carry_on())
     assert (end.status, tool.done) == ("needs_approval", [])

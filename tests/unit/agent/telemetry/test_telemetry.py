@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from support.commands.command import Command
-from support.commands.killed import killed_in_a_command
+from support.commands.killed import kill_in_command
 from support.models.scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
 from support.models.server import ModelServer, call, calls, cut, fail, say
 from support.models.turns import ToolCall
@@ -55,7 +55,7 @@ def with_model(command: Command, server: ModelServer) -> tuple[str, ...]:
 
 
 def the_run(receiver: OtlpReceiver) -> Span:
-    (span,) = receiver.named("invoke_agent")
+    (span,) = receiver.find_spans("invoke_agent")
     return span
 
 
@@ -109,7 +109,7 @@ def test_a_model_call_tells_its_model_its_tokens_and_its_end(
     }
     with ModelServer([say("hi", usage=usage)]) as server:
         command.run("-p", "hello", *with_model(command, server))
-    (chat,) = receiver.named("chat")
+    (chat,) = receiver.find_spans("chat")
     assert chat.name == "chat gpt-test"
     told = {name: value for name, value in chat.attributes.items() if name.startswith("gen_ai")}
     for name in ("gen_ai.conversation.id", "gen_ai.response.time_to_first_chunk"):
@@ -164,10 +164,10 @@ def test_what_was_said_is_exported_on_wish_and_without_secrets(
     with ModelServer(turns) as server:
         command.run("-p", f"take an apple and {KEY}", "--yolo", *with_model(command, server))
     assert KEY.encode() not in receiver.raw
-    (tool,) = receiver.named("execute_tool")
+    (tool,) = receiver.find_spans("execute_tool")
     assert json.loads(tool.attributes["gen_ai.tool.call.arguments"])["command"].startswith("echo walnut ")
     assert tool.attributes["gen_ai.tool.call.result"].startswith("walnut ")
-    first, second = receiver.named("chat")
+    first, second = receiver.find_spans("chat")
     assert "You are" in json.loads(first.attributes["gen_ai.system_instructions"])[0]["content"]
     (asked,) = json.loads(first.attributes["gen_ai.input.messages"])
     assert asked["role"] == "user"
@@ -191,7 +191,7 @@ async def test_a_long_history_is_exported_from_its_newest_end(store: Store, rece
     for number in range(10):
         await collect(session.send(f"message {number} " + "y" * 15_000))
     telemetry.close()
-    *_, last = receiver.named("chat")
+    *_, last = receiver.find_spans("chat")
     sent = last.attributes["gen_ai.input.messages"]
     assert len(sent) < 100_000
     assert "message 9" in sent
@@ -245,7 +245,7 @@ def test_retries_are_events_of_the_call_that_was_tried_again(
 ) -> None:
     with ModelServer([fail(503), cut(say("a long answer that is cut")), say("done")]) as server:
         assert command.run("-p", "go", *with_model(command, server)).code == 0
-    (chat,) = receiver.named("chat")
+    (chat,) = receiver.find_spans("chat")
     assert [name for name, _, _ in chat.events] == ["sandbur.retry"] * 2
     assert all("trying again in" in event["sandbur.message"] for _, _, event in chat.events)
     (_, first_ns, _), (_, second_ns, _) = chat.events
@@ -260,14 +260,14 @@ def test_a_stand_in_is_an_event_too(command: Command, receiver: OtlpReceiver) ->
         words = with_model(command, server)
         ended = command.run("-p", "go", *words, "--fallback-model", "openai-chat/other")
     assert ended.code == 0
-    (chat,) = receiver.named("chat")
+    (chat,) = receiver.find_spans("chat")
     assert ["openai-chat/other" in event["sandbur.message"] for _, _, event in chat.events] == [True]
 
 
 def test_a_model_that_fails_is_an_error_with_its_kind(command: Command, receiver: OtlpReceiver) -> None:
     with ModelServer([fail(401, f"the key {KEY} is wrong")]) as server:
         assert command.run("-p", "go", *with_model(command, server)).code == 41
-    root, (chat,) = the_run(receiver), receiver.named("chat")
+    root, (chat,) = the_run(receiver), receiver.find_spans("chat")
     for span in (root, chat):
         assert (span.status, span.attributes["error.type"]) == ("error", "credentials")
         assert span.message
@@ -305,7 +305,7 @@ async def test_a_tool_that_fails_is_an_error_of_its_span_alone(
     session = await open_session(store, model, Recorder(work=fails), telemetry=telemetry)
     await collect(session.send("go"))
     telemetry.close()
-    (tool,) = receiver.named("execute_tool")
+    (tool,) = receiver.find_spans("execute_tool")
     assert (tool.status, tool.attributes["error.type"]) == ("error", "error")
     assert the_run(receiver).status == "unset"
     (took,) = receiver.metric("gen_ai.execute_tool.duration")
@@ -329,7 +329,7 @@ async def test_an_interrupted_run_ends_its_spans(
     _, end = await running
     assert end.status == "interrupted"
     telemetry.close()
-    (tool,) = receiver.named("execute_tool")
+    (tool,) = receiver.find_spans("execute_tool")
     assert (tool.status, tool.attributes["error.type"]) == ("error", "interrupted")
     root = the_run(receiver)
     assert (root.status, root.attributes["sandbur.run.status"]) == ("unset", "interrupted")
@@ -361,7 +361,7 @@ async def test_calls_that_run_together_overlap(
     session = await open_session(store, model, Recorder("look", "read", meets), telemetry=telemetry)
     await collect(session.send("go"))
     telemetry.close()
-    first, second = receiver.named("execute_tool")
+    first, second = receiver.find_spans("execute_tool")
     assert second.start_ns < first.end_ns
     assert first.attributes["gen_ai.tool.call.id"] != second.attributes["gen_ai.tool.call.id"]
 
@@ -374,8 +374,8 @@ async def test_calls_of_a_plan_name_their_step(
     session = await open_session(store, model, Recorder(), telemetry=telemetry)
     await collect(session.send("go"))
     telemetry.close()
-    assert [span.attributes["sandbur.step.id"] for span in receiver.named("execute_tool")] == ["1", "2"]
-    assert len(receiver.named("chat")) == 7
+    assert [span.attributes["sandbur.step.id"] for span in receiver.find_spans("execute_tool")] == ["1", "2"]
+    assert len(receiver.find_spans("chat")) == 7
     root = the_run(receiver)
     assert (root.attributes["sandbur.run.llm_calls"], root.attributes["sandbur.run.tool_calls"]) == (7, 2)
 
@@ -401,9 +401,9 @@ def test_approvals_are_counted_once_whoever_decides_and_where(
     assert counted(decision="allowed", decided_by="person") == 1
     assert counted(decision="denied", decided_by="person") == 1
     assert counted() == 4
-    (tool,) = receiver.named("execute_tool")
+    (tool,) = receiver.find_spans("execute_tool")
     assert tool.attributes["sandbur.approval.decided_by"] == "person"
-    events = [(name, told) for span in receiver.named("invoke_agent") for name, _, told in span.events]
+    events = [(name, told) for span in receiver.find_spans("invoke_agent") for name, _, told in span.events]
     (denied,) = [told for name, told in events if name == "sandbur.tool.not_run"]
     assert denied["sandbur.tool.outcome"] == "denied"
 
@@ -423,15 +423,15 @@ def test_a_rule_decides_by_itself(command: Command, receiver: OtlpReceiver) -> N
 def test_a_resumed_run_exports_what_it_does_and_nothing_of_before(
     command: Command, receiver: OtlpReceiver
 ) -> None:
-    session_id = killed_in_a_command(command)
+    session_id = kill_in_command(command)
     assert receiver.spans == []
     stopped = command.run("-p", "-r", session_id, *JSON)
     (waiting,) = stopped.result["pending"]
     settled = command.run("settle", session_id, waiting["call_id"], "--as", "done", *JSON)
     assert settled.result["status"] == "done"
-    assert receiver.named("execute_tool") == []
-    assert len(receiver.named("chat")) == 1
-    told = [one for span in receiver.named("invoke_agent") for one in span.events]
+    assert receiver.find_spans("execute_tool") == []
+    assert len(receiver.find_spans("chat")) == 1
+    told = [one for span in receiver.find_spans("invoke_agent") for one in span.events]
     assert [event["sandbur.tool.outcome"] for name, _, event in told if name.endswith("not_run")] == ["ok"]
 
 
@@ -445,8 +445,8 @@ async def test_an_approval_from_another_process_runs_under_the_run_that_executes
     deciding = await open_session(store, model, Recorder(), mode="interactive", telemetry=telemetry)
     await collect(deciding.decide([decision]))
     telemetry.close()
-    first, second = receiver.named("invoke_agent")
-    (tool,) = receiver.named("execute_tool")
+    first, second = receiver.find_spans("invoke_agent")
+    (tool,) = receiver.find_spans("execute_tool")
     assert first.trace_id != second.trace_id
     assert tool.parent_id == second.span_id
     assert tool.attributes["sandbur.tool.edited"] is True
@@ -462,7 +462,7 @@ def test_text_that_is_no_unicode_loses_nothing(command: Command, receiver: OtlpR
     ]
     with ModelServer(turns) as server:
         command.run("-p", "go", "--yolo", *with_model(command, server))
-    assert len(receiver.named("chat")) == 3
+    assert len(receiver.find_spans("chat")) == 3
     assert the_run(receiver).attributes["sandbur.run.status"] == "done"
 
 
@@ -479,9 +479,9 @@ def test_measurements_have_the_units_of_the_conventions(command: Command, receiv
         "sandbur.cost.usage": "USD",
     }
     assert all(point.is_delta for point in receiver.points)
-    used = sum(span.attributes["gen_ai.usage.input_tokens"] for span in receiver.named("chat"))
+    used = sum(span.attributes["gen_ai.usage.input_tokens"] for span in receiver.find_spans("chat"))
     (tokens,) = receiver.metric("gen_ai.client.token.usage", type="input")
     assert (tokens.total, tokens.count) == (used, 2)
-    (tool,) = receiver.named("execute_tool")
+    (tool,) = receiver.find_spans("execute_tool")
     (took,) = receiver.metric("gen_ai.execute_tool.duration")
     assert took.total == pytest.approx((tool.end_ns - tool.start_ns) / 1e9)

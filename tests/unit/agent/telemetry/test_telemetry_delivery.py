@@ -161,7 +161,7 @@ def test_a_run_that_is_told_to_end_exports_its_end(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=120)
         assert process.returncode == 143
-        (root,) = receiver.named("invoke_agent")
+        (root,) = receiver.find_spans("invoke_agent")
         assert root.attributes["sandbur.run.status"] == "interrupted"
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from support.commands.command import ROOT, Command
 
-from sandbur.agent.history.telemetry.settings import telemetry_settings
 from sandbur.agent.history.telemetry.telemetry import Telemetry
+from sandbur.agent.history.telemetry.telemetry_settings import telemetry_settings
 from sandbur.state.errors import ConfigError
 from sandbur.state.process.installation import make_install_command
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sandbur.agent.history.tracking.backend import StoreBackend
+from sandbur.agent.history.tracking.burr_backend import StoreBackend
 from sandbur.state.store.store import Store
 
 

@@ -7,12 +7,21 @@ import pytest
 from burr.tracking.server import schema
 from fastapi import HTTPException
 from support.models.scripted import START, Recorder, ScriptedModel, collect, open_session
-from support.screens.tracked import approved, chat, dead, disown, ended_badly, failed, planned
-from support.screens.tracking_reader import HERE, answer, asking, attributes, ended, logs, named
+from support.screens.tracked import (
+    cancel_run,
+    chat,
+    dead,
+    disown,
+    run_approved_call,
+    run_plan,
+    run_to_failure,
+)
+from support.screens.tracking_reader import HERE, answer, asking, attributes, find_step, logs, read_end_log
 
-from sandbur.agent.history.tracking.backend import StoreBackend
+from sandbur.agent.history.tracking.burr_backend import StoreBackend
 from sandbur.state.calls import CallDecision
 from sandbur.state.errors import ModelError
+from sandbur.state.session import SpawnedBy
 from sandbur.state.store.store import Store
 
 
@@ -40,11 +49,11 @@ async def test_a_step_shows_its_input_state_and_result(store: Store, backend: St
     assert prompt.step_start_log.inputs == {"user_input": "the question"}
     assert attributes(prompt)["session"]["model"] == "scripted/one"
     assert attributes(prompt)["run"]["mode"] == "yolo"
-    assert ended(router).result == {"summary": "the answer"}
-    assert ended(router).state["chat_history"] == {"messages": 2, "added": [{"model": "the answer"}]}
+    assert read_end_log(router).result == {"summary": "the answer"}
+    assert read_end_log(router).state["chat_history"] == {"messages": 2, "added": [{"model": "the answer"}]}
     assert attributes(router)["run_ended"]["status"] == "done"
-    assert ended(router).exception is None
-    assert "vibe_plan" in ended(router).state["(at their defaults)"]
+    assert read_end_log(router).exception is None
+    assert "vibe_plan" in read_end_log(router).state["(at their defaults)"]
 
 
 async def test_a_model_call_is_a_span_that_says_what_it_sent_and_took(
@@ -74,7 +83,7 @@ async def test_a_model_call_is_a_span_that_says_what_it_sent_and_took(
 async def test_a_model_call_without_a_known_usage_counts_for_nothing(
     store: Store, backend: StoreBackend
 ) -> None:
-    await failed(store)
+    await run_to_failure(store)
     said = attributes((await logs(backend, "failed")).steps[-1], 0)
     assert not [name for name in said if name.startswith("gen_ai.usage")]
 
@@ -96,25 +105,25 @@ async def test_a_session_whose_cost_is_unknown_or_unreadable_is_listed_as_such(
 
 
 async def test_a_tool_call_is_a_span_that_says_who_approved_it(store: Store, backend: StoreBackend) -> None:
-    await approved(store)
+    await run_approved_call(store)
     page = await logs(backend, "approved")
-    (decision,) = named(page, "human_confirm").step_start_log.inputs["decisions"]
+    (decision,) = find_step(page, "human_confirm").step_start_log.inputs["decisions"]
     assert (decision["decision"], decision["who"]) == ("approved", "ada@workshop")
-    acted = named(page, "execute_tools")
+    acted = find_step(page, "execute_tools")
     assert acted.spans[0].begin_entry.span_name == "act risky"
     assert acted.spans[0].end_entry is not None
     said = attributes(acted, 0)
     assert (said["arguments"], said["outcome"]) == ({"text": "risky"}, "ok")
     assert (said["decided_by"], said["who"], said["result"]) == ("person", "ada@workshop", "did risky")
-    waiting = ended(named(page, "router")).state["pending_tool_calls"][0]
+    waiting = read_end_log(find_step(page, "router")).state["pending_tool_calls"][0]
     assert (waiting["decision"], waiting["arguments"]) == ("undecided", {"text": "risky"})
-    assert attributes(named(page, "router"))["proposed_calls"][0]["tool"] == "act"
+    assert attributes(find_step(page, "router"))["proposed_calls"][0]["tool"] == "act"
 
 
 async def test_work_on_a_step_of_the_plan_is_a_child_that_points_back(
     store: Store, backend: StoreBackend
 ) -> None:
-    await planned(store)
+    await run_plan(store)
     page = await logs(backend, "planned")
     spawned = [child for child in page.children if child.event_type == "spawn_start"]
     assert [child.child.app_id for child in spawned] == ["planned~step-1", "planned~step-2"]
@@ -128,7 +137,7 @@ async def test_work_on_a_step_of_the_plan_is_a_child_that_points_back(
         "vibe_result_analyzer",
         "step_summarizer",
     ]
-    step = ended(child.steps[1]).state["active_step"]
+    step = read_end_log(child.steps[1]).state["active_step"]
     assert (step["description"], step["chat_history"]["messages"]) == ("write it down", 3)
     assert step["chat_history"]["added"][0]["content"] == "did write"
     with pytest.raises(HTTPException, match="404"):
@@ -147,7 +156,7 @@ async def test_a_fork_and_what_it_was_forked_from_point_at_each_other(
     assert page.parent_pointer is not None
     assert (page.parent_pointer.app_id, page.parent_pointer.sequence_id) == ("parent", 1)
     assert [step.step_start_log.sequence_id for step in page.steps] == [2, 3]
-    assert ended(page.steps[0]).state["chat_history"]["added"] == [{"person": "second"}]
+    assert read_end_log(page.steps[0]).state["chat_history"]["added"] == [{"person": "second"}]
     apps, _ = await backend.list_apps(asking(), HERE, None, 9, 0)
     assert {app.app_id: app.parent_pointer and app.parent_pointer.app_id for app in apps} == {
         "parent": None,
@@ -156,19 +165,19 @@ async def test_a_fork_and_what_it_was_forked_from_point_at_each_other(
 
 
 async def test_a_failed_run_ends_with_the_action_that_failed(store: Store, backend: StoreBackend) -> None:
-    await failed(store)
+    await run_to_failure(store)
     last = (await logs(backend, "failed")).steps[-1]
     assert last.step_start_log.action == "router"
-    assert ended(last).exception == "model: The provider said 500."
+    assert read_end_log(last).exception == "model: The provider said 500."
     assert "500" in attributes(last, 0)["error"]
     session = await open_session(
         store, ScriptedModel(ModelError("Once more."), "better"), Recorder(), session_id="failed"
     )
     await collect(session.carry_on())
-    assert ended((await logs(backend, "failed")).steps[-1]).exception == "model: Once more."
+    assert read_end_log((await logs(backend, "failed")).steps[-1]).exception == "model: Once more."
     await collect(session.carry_on())
     page = await logs(backend, "failed")
-    assert [ended(step).exception for step in page.steps] == [None, None]
+    assert [read_end_log(step).exception for step in page.steps] == [None, None]
     assert "500" in attributes(page.steps[0])["run_ended"]["error"]
     assert "Once more" in attributes(page.steps[1])["earlier_attempts"][0]["ended"]["error"]
     assert len(page.steps[1].spans) == 3
@@ -178,7 +187,7 @@ async def test_a_run_whose_process_died_says_so(store: Store, backend: StoreBack
     await dead(store)
     last = (await logs(backend, "dead")).steps[-1]
     assert last.step_start_log.action == "router"
-    assert "The process of this run died" in ended(last).exception
+    assert "The process of this run died" in read_end_log(last).exception
 
 
 async def test_a_call_whose_process_died_has_an_end_and_no_known_outcome(
@@ -201,7 +210,7 @@ async def test_a_call_whose_process_died_has_an_end_and_no_known_outcome(
     died = (await logs(backend, "s")).steps[-1]
     assert died.spans[0].end_entry is not None
     assert attributes(died, 0)["outcome"] == "unknown: no end is recorded"
-    await ended_badly(run)
+    await cancel_run(run)
 
 
 async def test_a_running_session_shows_what_it_does_now(store: Store, backend: StoreBackend) -> None:
@@ -224,7 +233,7 @@ async def test_a_running_session_shows_what_it_does_now(store: Store, backend: S
     after = await answer(backend, "live", page.headers["etag"])
     assert after.status_code == 200
     last = schema.ApplicationLogs.model_validate_json(after.body).steps[-1]
-    assert ended(last).result == {"summary": "at last"}
+    assert read_end_log(last).result == {"summary": "at last"}
 
 
 async def test_a_plan_under_way_is_a_child_that_grows(store: Store, backend: StoreBackend) -> None:
@@ -261,7 +270,7 @@ async def test_arguments_that_a_person_changed_are_those_that_ran(
     call_id = session.state.pending_tool_calls[0].call_id
     decision = CallDecision(call_id=call_id, approved=True, arguments='{"text":"little"}', by="ada@workshop")
     await collect(session.decide([decision]))
-    acted = named(await logs(backend, "s"), "execute_tools")
+    acted = find_step(await logs(backend, "s"), "execute_tools")
     assert (attributes(acted, 0)["arguments"], attributes(acted, 0)["edited"]) == ({"text": "little"}, True)
     assert acted.spans[0].begin_entry.span_name == "act little"
 
@@ -281,5 +290,24 @@ async def test_an_interrupted_run_says_how_to_go_on(store: Store, backend: Store
     await run
     last = (await logs(backend, "s")).steps[-1]
     assert last.step_start_log.action == "router"
-    assert "interrupted" in ended(last).exception
-    assert "sandbur -r s" in ended(last).exception
+    assert "interrupted" in read_end_log(last).exception
+    assert "sandbur -r s" in read_end_log(last).exception
+
+
+async def test_a_sub_agent_is_a_child_that_its_parents_step_spawned(
+    store: Store, backend: StoreBackend
+) -> None:
+    await chat(store, "parent", "fine")
+    await chat(store, "child", "fine")
+    by = SpawnedBy(session_id="parent", sequence=0, call_id="c", agents=("reader",))
+    settings = store.index.settings("child").model_copy(update={"spawned_by": by})
+    columns = "settings = ?, parent_session = 'parent', parent_sequence = 0, parent_call = 'c'"
+    sql = f"UPDATE sessions SET {columns} WHERE id = 'child'"
+    store.database.commit([(sql, (settings.model_dump_json(),))])
+    page = await logs(backend, "parent")
+    (spawned,) = [one for one in page.children if one.event_type == "spawn_start"]
+    assert (spawned.child.app_id, spawned.sequence_id) == ("child", 1)
+    child = await logs(backend, "child")
+    assert child.spawning_parent_pointer is not None
+    assert (child.spawning_parent_pointer.app_id, child.spawning_parent_pointer.sequence_id) == ("parent", 1)
+    assert child.parent_pointer is None

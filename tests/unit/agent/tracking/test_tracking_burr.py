@@ -10,7 +10,7 @@ import pytest
 from burr.tracking.common import models
 from burr.tracking.server import backend, schema
 
-from sandbur.agent.history.tracking.backend import StoreBackend
+from sandbur.agent.history.tracking.burr_backend import StoreBackend
 from sandbur.ui.web.server import EXAMPLES
 
 ROUTES = {

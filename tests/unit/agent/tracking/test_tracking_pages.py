@@ -8,12 +8,12 @@ from burr.tracking.server import schema
 from fastapi import HTTPException
 from support.models.answering import GOOD, reporting
 from support.models.scripted import collect
-from support.samples.secret import drawn
-from support.screens.tracked import chat, every_kind, planned
-from support.screens.tracking_reader import HERE, answer, asking, attributes, ended, logs
-from support.stores.old_stores import opened
+from support.samples.secret import draw_random
+from support.screens.tracked import chat, every_kind, run_plan
+from support.screens.tracking_reader import HERE, answer, asking, attributes, logs, read_end_log
+from support.stores.old_stores import open_store
 
-from sandbur.agent.history.tracking.backend import StoreBackend
+from sandbur.agent.history.tracking.burr_backend import StoreBackend
 from sandbur.state.session import SessionSettings
 from sandbur.state.store.store import Store
 
@@ -59,7 +59,7 @@ async def test_what_is_known_of_a_session_grows_with_it(store: Store, backend: S
 
 async def test_long_texts_are_cut_and_say_how_much_is_missing(store: Store, backend: StoreBackend) -> None:
     await chat(store, "s", "x" * 5000)
-    text = ended((await logs(backend, "s")).steps[-1]).state["chat_history"]["added"][0]["model"]
+    text = read_end_log((await logs(backend, "s")).steps[-1]).state["chat_history"]["added"][0]["model"]
     assert text == "x" * 2000 + "\n... (3,000 more characters)"
 
 
@@ -67,7 +67,7 @@ async def test_control_characters_and_reordering_marks_do_not_get_through(
     store: Store, backend: StoreBackend
 ) -> None:
     await chat(store, "s", "a\x1b[31mb\x07\u202ec\u200bd")
-    text = ended((await logs(backend, "s")).steps[-1]).state["chat_history"]["added"][0]["model"]
+    text = read_end_log((await logs(backend, "s")).steps[-1]).state["chat_history"]["added"][0]["model"]
     assert text == "ab<U+202E>cd"
 
 
@@ -83,7 +83,7 @@ async def test_looking_writes_nothing(store: Store, backend: StoreBackend) -> No
 
 
 async def test_a_note_is_kept_beside_the_session(store: Store, backend: StoreBackend) -> None:
-    await planned(store)
+    await run_plan(store)
     observation = schema.AnnotationObservation(
         data_fields={"note": "<b>well</b>"}, thumbs_up_thumbs_down=True, data_pointers=[]
     )
@@ -144,7 +144,7 @@ async def test_another_tenants_sessions_are_not_there(store: Store, backend: Sto
 async def test_damaged_records_do_not_hide_the_others(
     store: Store, backend: StoreBackend, damage: str
 ) -> None:
-    await planned(store)
+    await run_plan(store)
     store.database.commit([(damage, ())])
     page = await logs(backend, "planned")
     assert len(page.steps) >= 11
@@ -177,7 +177,7 @@ async def test_a_session_without_steps_has_an_empty_page(store: Store, backend: 
 
 
 async def test_every_page_of_an_old_store_opens(old: Path) -> None:
-    opened(old).close()  # migrates it
+    open_store(old).close()  # migrates it
     backend = StoreBackend(f"sqlite:///{old}")
     seen = 0
     for project in await backend.list_projects(asking()):
@@ -192,7 +192,7 @@ async def test_every_page_of_an_old_store_opens(old: Path) -> None:
 
 
 async def test_settings_show_no_secret(store: Store, backend: StoreBackend) -> None:
-    secret = f"ghp_{drawn(36)}"
+    secret = f"ghp_{draw_random(36)}"
     settings = SessionSettings(model="m", cwd=str(Path.cwd()), allow=(f"run_shell_command(echo {secret})",))
     await chat(store, "s", "hello")
     store.database.commit([("UPDATE sessions SET settings = ?", (settings.model_dump_json(),))])

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from support.commands.command import Command
-from support.commands.killed import ALLOW, killed_in_a_command
+from support.commands.killed import ALLOW, kill_in_command
 from support.models.scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
-from support.stores.audits import ONE, approved, audited, breaches
-from support.stores.old_stores import opened
-from support.stores.reopening import reopened
+from support.stores.audits import ONE, audit_session, breaches, run_decided_call
+from support.stores.old_stores import open_store
+from support.stores.reopening import reopen
 from support.stores.tampering import chain_again, delete_move, rewrite
 
 from sandbur.agent.history.time_travel.branches import branch
@@ -32,8 +32,8 @@ pytestmark = pytest.mark.slow
     ids=["approved", "edited", "denied", "edited into what a rule denies"],
 )
 async def test_a_decided_call_verifies(store: Store, decision: dict[str, Any]) -> None:
-    await approved(store, **decision)
-    found = audited(store)
+    await run_decided_call(store, **decision)
+    found = audit_session(store)
     assert not found.breaches
     moves = {move.move: move for move in found.calls[0].moves}
     assert moves["proposed"].text("decision") == "undecided"
@@ -45,7 +45,7 @@ async def test_a_plan_with_several_calls_verifies(store: Store) -> None:
     model = ScriptedModel(START, plan("first", "second"), two, finish("a"), ONE, finish("b"), "all done")
     session = await open_session(store, model, Recorder())
     await collect(session.send("go"))
-    found = audited(store)
+    found = audit_session(store)
     assert not found.breaches
     assert [call.moves[-1].text("outcome") for call in found.calls if call.moves[-1].move == "finished"] == [
         "ok", "ok", "error", "denied", "ok"
@@ -56,7 +56,7 @@ async def test_a_call_that_the_mode_lets_pass_later_verifies(store: Store) -> No
     session = await open_session(store, ScriptedModel(ONE), Recorder(), mode="interactive")
     await collect(session.send("go"))
     tool = Recorder()
-    session = await open_session(reopened(store), ScriptedModel("said"), tool, mode="interactive")
+    session = await open_session(reopen(store), ScriptedModel("said"), tool, mode="interactive")
     session.change_mode("yolo")
     await collect(session.carry_on())
     assert tool.done == ["one"]
@@ -64,13 +64,13 @@ async def test_a_call_that_the_mode_lets_pass_later_verifies(store: Store) -> No
 
 
 async def test_forks_verify_with_what_they_were_forked_from(store: Store) -> None:
-    await approved(store)
-    fork = await branch(reopened(store), "s1", 1, {"user_input": "other words"})
+    await run_decided_call(store)
+    fork = await branch(reopen(store), "s1", 1, {"user_input": "other words"})
     session = await open_session(
-        reopened(store), ScriptedModel("said"), Recorder(), session_id=fork, mode="interactive"
+        reopen(store), ScriptedModel("said"), Recorder(), session_id=fork, mode="interactive"
     )
     await collect(session.decide([CallDecision(call_id="c1_0", approved=True, by="bob@lab")]))
-    found = audited(store, fork)
+    found = audit_session(store, fork)
     assert not found.breaches
     assert [session.session_id for session in found.sessions] == ["s1", fork]
     record = rewrite(store, "c1_0", "started", arguments_sha256="0" * 64)
@@ -82,10 +82,10 @@ async def test_a_person_s_approval_is_none_for_a_fork(store: Store) -> None:
     await collect(session.send("go"))
     yes = CallDecision(call_id="c1_0", approved=True, by="ann@lab")
     await collect(session.decide([yes], record_only=True))
-    fork = await branch(reopened(store), "s1", 2, {})
+    fork = await branch(reopen(store), "s1", 2, {})
     tool = Recorder()
     session = await open_session(
-        reopened(store), ScriptedModel("said"), tool, session_id=fork, mode="interactive"
+        reopen(store), ScriptedModel("said"), tool, session_id=fork, mode="interactive"
     )
     await collect(session.decide([yes]))
     assert tool.done == ["one"]
@@ -97,7 +97,7 @@ async def test_a_person_s_approval_is_none_for_a_fork(store: Store) -> None:
 
 def test_killed_and_settled_runs_verify(tmp_path: Path) -> None:
     command = Command(tmp_path)
-    ids = [killed_in_a_command(command) for _ in range(2)]
+    ids = [kill_in_command(command) for _ in range(2)]
     pending = command.run("-p", "-r", ids[0], "--output-format", "json").result["pending"]
     call_id = pending[0]["call_id"]
     (tmp_path / "effects").unlink()
@@ -109,7 +109,7 @@ def test_killed_and_settled_runs_verify(tmp_path: Path) -> None:
 
 
 def test_sessions_of_older_versions_verify(old: Path) -> None:
-    store = opened(old)
+    store = open_store(old)
     for session in store.sessions():
         assert not breaches(store, session.id)
     store.close()
@@ -156,7 +156,7 @@ def test_the_command_names_the_record_and_exits_with_1(tmp_path: Path) -> None:
 
 def test_a_killed_run_that_goes_on_in_yolo_mode_verifies(tmp_path: Path) -> None:
     command = Command(tmp_path)
-    session_id = killed_in_a_command(command)
+    session_id = kill_in_command(command)
     ended = command.run("-p", "-r", session_id, *ALLOW, "--yolo", "--output-format", "json")
     assert ended.result["session_id"] == session_id
     assert command.run("sessions", "verify", session_id).code == 0

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from support.models.scripted import Recorder, ScriptedModel, collect, open_session
-from support.stores.audits import ONE, approved, breaches, describe_breaches, passed
+from support.stores.audits import ONE, breaches, describe_breaches, run_decided_call, run_passing_call
 from support.stores.tampering import chain_again, delete_move, move_of, rewrite
 
 from sandbur.state.databases.chain import digest_of
@@ -13,7 +13,7 @@ from sandbur.state.store.store import Store
 
 @pytest.mark.parametrize("move", ["proposed", "decided", "started", "finished"])
 async def test_a_changed_record_is_named(store: Store, move: str) -> None:
-    await approved(store)
+    await run_decided_call(store)
     record = rewrite(store, "c1_0", move, note="changed")
     assert describe_breaches(store) == [(record, "is not what was written")]
     assert breaches(store)[0].table == "calls"
@@ -21,7 +21,7 @@ async def test_a_changed_record_is_named(store: Store, move: str) -> None:
 
 @pytest.mark.parametrize("move", ["proposed", "decided", "started", "finished"])
 async def test_a_deleted_record_is_named(store: Store, move: str) -> None:
-    await approved(store)
+    await run_decided_call(store)
     record = delete_move(store, "c1_0", move)
     assert (record, "is gone") in describe_breaches(store)
 
@@ -40,7 +40,7 @@ async def test_records_that_changed_places_are_named(store: Store) -> None:
 
 
 async def test_a_cut_end_is_named(store: Store) -> None:
-    await passed(store)
+    await run_passing_call(store)
     rows = store.database.query("SELECT MAX(n) FROM traces WHERE session_id = 's1'")
     store.database.commit([("DELETE FROM traces WHERE session_id = 's1' AND n = ?", (rows[0][0],))])
     assert [breach.problem for breach in breaches(store)] == ["is gone"]
@@ -100,7 +100,7 @@ FORGERIES = {
 @pytest.mark.parametrize("name", FORGERIES)
 async def test_a_forgery_that_fits_the_chain_breaks_the_rules(store: Store, name: str) -> None:
     (move, changes), problem = FORGERIES[name]
-    await approved(store)
+    await run_decided_call(store)
     rewrite(store, "c1_0", move, **changes)
     chain_again(store)
     found = breaches(store)
@@ -120,14 +120,14 @@ async def test_a_forgery_that_fits_the_chain_breaks_the_rules(store: Store, name
 async def test_a_record_that_was_taken_out_leaves_a_gap_in_the_sense(
     store: Store, move: str, problem: str
 ) -> None:
-    await approved(store)
+    await run_decided_call(store)
     delete_move(store, "c1_0", move)
     chain_again(store)
     assert any(problem in breach.problem for breach in breaches(store))
 
 
 async def test_an_old_look_hides_no_verdict(store: Store) -> None:
-    await approved(store)
+    await run_decided_call(store)
     rewrite(store, "c1_0", "proposed", decision=None, decided_by=None, reason=None)
     rewrite(store, "c1_0", "started", decided_by=None)
     delete_move(store, "c1_0", "decided")
@@ -137,7 +137,7 @@ async def test_an_old_look_hides_no_verdict(store: Store) -> None:
 
 @pytest.mark.parametrize("move", ["started", "finished"])
 async def test_a_repeated_move_is_named(store: Store, move: str) -> None:
-    await passed(store)
+    await run_passing_call(store)
     _, _, body = move_of(store, "c1_0", move)
     rows = store.database.query("SELECT MAX(n), MAX(record) FROM calls WHERE session_id = 's1'")
     records = store.database.query("SELECT records FROM heads WHERE session_id = 's1'")[0][0]
@@ -156,7 +156,7 @@ async def test_a_repeated_move_is_named(store: Store, move: str) -> None:
 
 
 async def test_rubbish_in_a_record_is_named_and_ends_nothing(store: Store) -> None:
-    await passed(store)
+    await run_passing_call(store)
     for body in ("", "null", "[]", '"text"', "{", "[" * 5000, '{"decision": [1], "tool": {}}'):
         store.database.commit([("UPDATE calls SET body = ? WHERE session_id = 's1' AND n = 1", (body,))])
         store.database.commit(

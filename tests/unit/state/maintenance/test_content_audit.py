@@ -10,8 +10,8 @@ from support.commands.command import Command
 from support.models.files import png
 from support.models.real_ports import open_real
 from support.models.scripted import ScriptedModel, collect, open_session
-from support.stores.audits import audited
-from support.stores.reopening import reopened
+from support.stores.audits import audit_session
+from support.stores.reopening import reopen
 
 from sandbur.state.conversation.messages import Image
 from sandbur.state.maintenance.verify import audit_all
@@ -30,7 +30,7 @@ async def recorded(store: Store, folder: Path) -> None:
     await collect(session.send([Image.from_bytes(png(seed=1)), "look"]))
     await collect(session.send([Image.from_bytes(png(seed=2)), "and here"]))
     store.fork("s1", "s2")
-    fork = await open_session(reopened(store), ScriptedModel("seen"), session_id="s2")
+    fork = await open_session(reopen(store), ScriptedModel("seen"), session_id="s2")
     await collect(fork.send([Image.from_bytes(png(seed=3)), "more"]))
 
 
@@ -58,7 +58,7 @@ async def test_every_flipped_bit_in_a_stored_content_is_found(store: Store, tmp_
         flipped[chance.randrange(len(flipped))] ^= 1 << chance.randrange(8)
         put(store, tuple(key), bytes(flipped))
         by_doctor = [problem for problems in audit_of_all(store).values() for problem in problems]
-        by_verify = [breach.problem for breach in audited(store, "s2").breaches]
+        by_verify = [breach.problem for breach in audit_session(store, "s2").breaches]
         if not by_doctor or sorted(by_doctor) != sorted(by_verify):
             silent.append((number, by_doctor, by_verify))
         put(store, tuple(key), bytes(body))
@@ -95,7 +95,7 @@ async def test_what_a_fork_was_forked_from_is_reported_once(store: Store, tmp_pa
     await recorded(store, tmp_path)
     store.database.commit([("UPDATE messages SET body = 'x' WHERE session_id = 's1' AND idx = 0", ())])
     assert audit_of_all(store) == {"s1": ["is not what was written"], "s2": []}
-    assert [breach.problem for breach in audited(store, "s2").breaches] == ["is not what was written"]
+    assert [breach.problem for breach in audit_session(store, "s2").breaches] == ["is not what was written"]
 
 
 def test_a_lost_picture_is_told_to_the_person_at_every_opening(tmp_path: Path) -> None:

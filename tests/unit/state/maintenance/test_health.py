@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.models.scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
-from support.stores.reopening import reopened
+from support.stores.reopening import reopen
 from support.stores.tampering import add_behind
 
 from sandbur.agent.history.timeline import list_timeline
@@ -74,7 +74,7 @@ async def test_a_session_with_a_damaged_message_goes_on_with_a_valid_history(
 ) -> None:
     await recorded(store)
     change(store, "UPDATE messages SET body = 'x' || body WHERE idx = ?", place)
-    healed = reopened(store)
+    healed = reopen(store)
     [said] = healed.quarantine_damage("s1")
     assert f"message 0/{place}" in said
     model = ScriptedModel("three")
@@ -85,7 +85,7 @@ async def test_a_session_with_a_damaged_message_goes_on_with_a_valid_history(
     assert end.result == "three"
     assert len(list(session.state.chat_history)) == 11
     for _ in range(2):
-        [said] = reopened(store).quarantine_damage("s1")
+        [said] = reopen(store).quarantine_damage("s1")
         assert f"message 0/{place} is not what was written. It was set aside earlier" in said
 
 
@@ -93,7 +93,7 @@ async def test_after_a_damaged_step_the_session_goes_on_from_the_last_good_one(s
     await recorded(store)
     newest = store.index.summary("s1").steps - 1
     change(store, "UPDATE steps SET fields = '{' WHERE seq = ?", newest)
-    healed = reopened(store)
+    healed = reopen(store)
     [said] = healed.quarantine_damage("s1")
     assert f"step {newest}" in said
     tool = Recorder()
@@ -102,14 +102,14 @@ async def test_after_a_damaged_step_the_session_goes_on_from_the_last_good_one(s
     assert end.result == "two again"
     await collect(session.send("third"))
     assert tool.done == []
-    texts = [message.text for message in reopened(store).show("s1").state.chat_history if message.text]
+    texts = [message.text for message in reopen(store).show("s1").state.chat_history if message.text]
     assert texts == ["first", "one", "second", "two again", "third", "three"]
 
 
 async def test_a_damaged_step_in_front_of_finished_calls_repeats_none_of_them(store: Store) -> None:
     await recorded(store)
     change(store, "UPDATE steps SET fields = '{' WHERE seq = 2")
-    healed = reopened(store)
+    healed = reopen(store)
     healed.quarantine_damage("s1")
     tool = Recorder()
     session = await open_session(healed, ScriptedModel("so"), tool)
@@ -123,7 +123,7 @@ async def test_a_damaged_step_in_front_of_finished_calls_repeats_none_of_them(st
 async def test_the_model_is_told_what_had_been_started_after_a_damaged_step(store: Store, seq: int) -> None:
     await recorded(store)
     change(store, "UPDATE steps SET fields = '{' WHERE seq = ?", seq)
-    healed = reopened(store)
+    healed = reopen(store)
     healed.quarantine_damage("s1")
     model = ScriptedModel("so")
     session = await open_session(healed, model, Recorder())
@@ -146,7 +146,7 @@ async def test_where_starts_may_be_lost_no_waiting_call_runs_without_a_decision(
     session = await open_session(store, ScriptedModel(act("a")), Recorder(), mode="interactive")
     await collect(session.send("go"))
     change(store, "UPDATE heads SET records = records + 2")
-    healed = reopened(store)
+    healed = reopen(store)
     [said] = healed.quarantine_damage("s1")
     assert "2 records are missing" in said
     tool = Recorder()
@@ -161,7 +161,7 @@ async def test_a_call_whose_arguments_are_lost_does_not_run(store: Store) -> Non
     session = await open_session(store, ScriptedModel(act("a")), Recorder(), mode="interactive")
     await collect(session.send("go"))
     change(store, "UPDATE messages SET body = '{' WHERE idx = 1")
-    healed = reopened(store)
+    healed = reopen(store)
     healed.quarantine_damage("s1")
     tool = Recorder()
     session = await open_session(healed, ScriptedModel("told"), tool)
@@ -175,7 +175,7 @@ async def test_damage_in_a_parent_is_found_when_its_fork_is_opened(store: Store)
     await collect((await open_session(store, model, Recorder())).send("go"))
     store.fork("s1", "s2")
     change(store, "UPDATE messages SET body = '{' WHERE session_id = 's1' AND log = 0 AND idx = 0")
-    healed = reopened(store)
+    healed = reopen(store)
     assert len(healed.quarantine_damage("s2")) == 1
     fork = await open_session(healed, ScriptedModel("more"), Recorder(), session_id="s2")
     _, end = await collect(fork.send("go on"))
@@ -188,7 +188,7 @@ async def test_a_record_after_the_end_is_set_aside_and_the_session_goes_on_from_
 ) -> None:
     await recorded(store)
     place = add_behind(store, table)
-    healed = reopened(store)
+    healed = reopen(store)
     [said] = healed.quarantine_damage("s1")
     assert f" {place} stands behind the end of the chain. It is set aside" in said
     tool = Recorder()
@@ -196,7 +196,7 @@ async def test_a_record_after_the_end_is_set_aside_and_the_session_goes_on_from_
     assert [m.text for m in session.state.chat_history if m.text] == ["first", "one", "second", "two"]
     _, end = await collect(session.send("third"))
     assert (end.result, tool.done) == ("three", ["d"])
-    again = reopened(store)
+    again = reopen(store)
     [said] = again.quarantine_damage("s1")
     assert f" {place} stands behind the end of the chain. It was set aside earlier" in said
     texts = [message.text for message in again.show("s1").state.chat_history if message.text]
@@ -217,7 +217,7 @@ async def test_a_step_slipped_in_after_the_end_is_not_where_the_session_stands(s
     session = await open_session(store, ScriptedModel(act("a")), Recorder(), mode="interactive")
     await collect(session.send("go"))
     add_behind(store, "steps", position="human_confirm", fields='{"execution_mode":"yolo"}')
-    healed = reopened(store)
+    healed = reopen(store)
     healed.quarantine_damage("s1")
     tool = Recorder()
     session = await open_session(healed, ScriptedModel("done"), tool, mode="interactive")
@@ -231,7 +231,7 @@ async def test_an_end_slipped_in_after_the_end_does_not_stand_for_a_call_that_wa
     await collect(session.send("go"))
     result = ToolResult(call_id="c1_0", tool="act", outcome="ok", content="x").model_dump(mode="json")
     add_behind(store, "calls", move="finished", body=json.dumps({"outcome": "ok", "result": result}))
-    healed = reopened(store)
+    healed = reopen(store)
     healed.quarantine_damage("s1")
     tool = Recorder()
     session = await open_session(healed, ScriptedModel("done"), tool, mode="interactive")
@@ -243,7 +243,7 @@ async def test_what_a_running_session_adds_is_not_taken_for_a_stranger(store: St
     looked: list[list[str]] = []
 
     async def look(text: str) -> None:
-        looked.append(reopened(store).verify("s1"))
+        looked.append(reopen(store).verify("s1"))
 
     await collect((await open_session(store, ScriptedModel(act("a"), "one"), Recorder(work=look))).send("go"))
     assert looked == [[]]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support.commands.command import Command
-from support.commands.killed import killed_in_a_command
+from support.commands.killed import kill_in_command
 
 NEVER_KEEP = ("--keep", "0")
 AT_ONCE = ("--older-than", "0s", *NEVER_KEEP)
@@ -81,7 +81,7 @@ def test_a_session_that_waits_for_a_decision_stays(command: Command) -> None:
     waiting = command.run("-p", "run touch made", "-m", "demo", "--output-format", "json").result[
         "session_id"
     ]
-    killed = killed_in_a_command(command)
+    killed = kill_in_command(command)
     talk(command)
     ended = command.run("sessions", "prune", *AT_ONCE)
     assert sorted(left(command)) == sorted([waiting, killed])
@@ -142,7 +142,7 @@ def test_files_from_before_a_change_go_with_the_last_session_that_needs_them(com
 
 def test_nothing_of_a_pruned_session_is_left(command: Command) -> None:
     talk(command, "run seq 1 30000", "--yolo")
-    killed = killed_in_a_command(command)
+    killed = kill_in_command(command)
     command.run("settle", killed, "--as", "done")
     pruned(command, *AT_ONCE)
     database = sqlite3.connect(command.folder / "data" / "sandbur.db")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from support.commands.command import Command
-from support.commands.killed import killed_in_a_command
+from support.commands.killed import kill_in_command
 from support.places import FIXTURES
 from support.stores.databases import DATABASES, fresh_url
 
@@ -91,7 +91,7 @@ def test_a_session_that_is_there_already_is_refused(here: Command) -> None:
 
 
 def test_a_run_that_waits_for_a_decision_waits_there_too(here: Command, there: Command) -> None:
-    session_id = killed_in_a_command(here)
+    session_id = kill_in_command(here)
     here.run("-p", "-r", session_id)
     assert import_lines(there, exported(here, session_id)).code == 0
     assert there.run("-p", "-r", session_id, *JSON).result["status"] == "needs_decision"

@@ -13,7 +13,7 @@ import pytest
 from support.models.scripted import Recorder, ScriptedModel, collect, open_session
 from support.models.server import Answer, ModelServer, Request, call, say
 from support.places import PYTHONPATH, ROOT
-from support.stores.reopening import reopened
+from support.stores.reopening import reopen
 
 from sandbur.state.errors import SessionHeld, StoreError
 from sandbur.state.process.identity import is_process_gone, make_runner_name, read_process_start
@@ -47,7 +47,7 @@ async def test_a_session_that_another_host_runs_is_refused_at_once(store: Store)
     from sandbur.state.store.sessions.lease import make_lease_end
 
     set_head(store, owner=ELSEWHERE, lease_until=make_lease_end())
-    session = await open_session(reopened(store), ScriptedModel(), Recorder())
+    session = await open_session(reopen(store), ScriptedModel(), Recorder())
     with pytest.raises(SessionHeld, match="process 77 on elsewhere"):
         await collect(session.send("second"))
     assert head(store)[0] == ELSEWHERE
@@ -60,7 +60,7 @@ async def test_an_owner_without_a_sign_of_life_is_taken_over(store: Store, lease
     """Also where a clock was set wrong: a lease that ends in a century does not last that long."""
     await with_one_turn(store)
     set_head(store, owner=ELSEWHERE, lease_until=lease_until, status="running")
-    session = await open_session(reopened(store), ScriptedModel("two"), Recorder())
+    session = await open_session(reopen(store), ScriptedModel("two"), Recorder())
     events, end = await collect(session.send("second"))
     assert end.result == "two"
     assert "does not renew its lease" in str(events)
@@ -69,7 +69,7 @@ async def test_an_owner_without_a_sign_of_life_is_taken_over(store: Store, lease
 async def test_an_owner_that_still_beats_keeps_its_session_whatever_the_clocks_say(store: Store) -> None:
     await with_one_turn(store)
     set_head(store, owner=ELSEWHERE, lease_until="2020-01-01T00:00:00.000+00:00")
-    session = await open_session(reopened(store), ScriptedModel(), Recorder())
+    session = await open_session(reopen(store), ScriptedModel(), Recorder())
     run = asyncio.ensure_future(collect(session.send("second")))
     await asyncio.sleep(0.3)
     set_head(store, lease_until="2020-01-01T00:00:05.000+00:00")
@@ -163,7 +163,7 @@ def test_a_lease_is_renewed_while_the_event_loop_is_blocked(store: Store) -> Non
 async def test_of_many_claims_at_once_one_wins(store: Store) -> None:
     settings = SessionSettings(model="m", cwd="/")
     store.index.create("s1", settings)
-    stores = [reopened(store) for _ in range(8)]
+    stores = [reopen(store) for _ in range(8)]
 
     async def claim(one: Store) -> int | None:
         writer = one.writer("s1")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from support.commands.command import Command
 from support.models.scripted import Recorder, ScriptedModel, collect, open_session
-from support.stores.audits import approved, audited
+from support.stores.audits import audit_session, run_decided_call
 from support.stores.old_stores import DONE
-from support.stores.reopening import reopened
+from support.stores.reopening import reopen
 from support.stores.tampering import chain_again, rewrite
 
 from sandbur.state.databases.chain import load_chain
@@ -41,7 +41,7 @@ def at(tmp_path: Path) -> At:
 @pytest.fixture
 async def sealed(store: Store, at: At) -> Store:
     """Return a store with a session whose call was approved."""
-    await approved(at(store, "here"))
+    await run_decided_call(at(store, "here"))
     return store
 
 
@@ -51,11 +51,11 @@ async def went_on(store: Store, *answers: str) -> None:
 
 
 def problems(store: Store) -> list[str]:
-    return [breach.problem for breach in audited(store).breaches]
+    return [breach.problem for breach in audit_session(store).breaches]
 
 
 def whose(store: Store) -> list[tuple[str, bool]]:
-    return [(stretch.maker, stretch.is_ours) for stretch in audited(store).sessions[-1].stretches]
+    return [(stretch.maker, stretch.is_ours) for stretch in audit_session(store).sessions[-1].stretches]
 
 
 def forge(store: Store) -> None:
@@ -118,7 +118,7 @@ async def test_a_tail_that_was_cut_off_the_chain_is_found(sealed: Store) -> None
 
 
 async def test_records_that_were_added_without_the_key_are_found(sealed: Store) -> None:
-    await went_on(reopened(sealed), "more")
+    await went_on(reopen(sealed), "more")
     assert UNSEALED in problems(sealed)[0]
 
 
@@ -127,36 +127,36 @@ async def test_who_goes_on_with_a_forged_session_is_told_once_and_it_stays_on_re
 ) -> None:
     forge(sealed)
     assert "do not match the seals of this machine" in sealed.quarantine_damage("s1")[0]
-    again = at(reopened(sealed), "here")
+    again = at(reopen(sealed), "here")
     await went_on(again, "more")
-    assert at(reopened(again), "here").quarantine_damage("s1") == []
+    assert at(reopen(again), "here").quarantine_damage("s1") == []
     assert CHANGED in problems(again)[0]
 
 
 async def test_that_seals_were_taken_away_stays_on_record(sealed: Store, at: At) -> None:
     forge(sealed)
     sealed.database.commit([("DELETE FROM seals WHERE session_id = 's1'", ())])
-    again = at(reopened(sealed), "here")
+    again = at(reopen(sealed), "here")
     await went_on(again, "more")
     assert GONE in problems(again)[0]
 
 
 async def test_a_session_made_elsewhere_is_whole_but_of_another_author(sealed: Store, at: At) -> None:
     here = maker(sealed)
-    there = at(reopened(sealed), "there")
+    there = at(reopen(sealed), "there")
     assert problems(there) == []
     assert whose(there) == [(here, False)]
     assert there.quarantine_damage("s1") == []
     await went_on(there, "more")
     assert problems(there) == []
     assert whose(there) == [(here, False), (maker(there), True)]
-    back = at(reopened(there), "here")
+    back = at(reopen(there), "here")
     assert (problems(back), [is_ours for _, is_ours in whose(back)]) == ([], [True, False])
     await went_on(back, "again")
     assert (problems(back), [is_ours for _, is_ours in whose(back)]) == ([], [True, False, True])
     forge(back)
     assert CHANGED in problems(back)[0]
-    assert CHANGED in problems(at(reopened(back), "there"))[0]
+    assert CHANGED in problems(at(reopen(back), "there"))[0]
 
 
 async def test_without_any_key_the_chain_is_checked_as_before(sealed: Store) -> None:
@@ -170,15 +170,15 @@ async def test_a_session_from_before_there_were_keys_holds_and_is_sealed_from_th
     old: Path, at: At
 ) -> None:
     store = at(Store.open(f"sqlite:///{old}"), "here")
-    assert audited(store, DONE).breaches == ()
+    assert audit_session(store, DONE).breaches == ()
     session = await open_session(store, ScriptedModel("more"), Recorder(), session_id=DONE)
     await collect(session.send("And now?"))
-    found = audited(store, DONE)
+    found = audit_session(store, DONE)
     assert found.breaches == ()
     assert [stretch.is_ours for stretch in found.sessions[-1].stretches] == [False, True]
     store.database.commit([("UPDATE messages SET body = '{}' WHERE session_id = ? AND idx = 0", (DONE,))])
     chain_again(store, DONE)
-    assert CHANGED in audited(store, DONE).breaches[0].problem
+    assert CHANGED in audit_session(store, DONE).breaches[0].problem
     store.close()
 
 

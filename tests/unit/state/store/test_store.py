@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.models.scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
-from support.stores.reopening import reopened
+from support.stores.reopening import reopen
 
 from sandbur.state.conversation.messages import Message, Text, Wire
 from sandbur.state.errors import SessionNotFound, StoreError, UsageError
@@ -62,7 +62,7 @@ async def test_a_reopened_session_has_the_same_state(store: Store) -> None:
     model = ScriptedModel(START, plan("one", "two"), act("a"), finish("x"), act("b"), finish("y"), "end")
     session = await open_session(store, model, Recorder())
     await collect(session.send("go"))
-    resumed = await open_session(reopened(store), ScriptedModel(), Recorder())
+    resumed = await open_session(reopen(store), ScriptedModel(), Recorder())
     assert list(resumed.state.chat_history) == list(session.state.chat_history)
     fields = set(type(session.state).model_fields) - {"chat_history", "vibe_plan"}
     assert {name: getattr(resumed.state, name) for name in fields} == {
@@ -93,7 +93,7 @@ async def test_a_fork_is_a_pointer_and_both_sides_go_on(store: Store) -> None:
     fork = await open_session(store, ScriptedModel("other"), session_id="s2")
     await collect(fork.send("instead"))
     await collect(session.send("third"))
-    again = reopened(store)
+    again = reopen(store)
     texts = {name: [message.text for message in again.show(name).state.chat_history] for name in ("s1", "s2")}
     assert texts["s1"] == ["first", "one", "second", "two", "third", "three"]
     assert texts["s2"] == ["first", "one", "instead", "other"]
@@ -196,7 +196,7 @@ def test_a_newer_schema_is_refused(store: Store) -> None:
     connection.commit()
     connection.close()
     with pytest.raises(StoreError, match="newer Sandbur"):
-        reopened(store)
+        reopen(store)
 
 
 def test_a_folder_that_cannot_be_made_is_one_clear_sentence(tmp_path: Path) -> None:

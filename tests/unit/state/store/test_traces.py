@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from support.commands.command import Command
-from support.crash.points import reached
+from support.crash.points import count_reached
 from support.models.scripted import Recorder, ScriptedModel, collect, open_session
 from support.places import FIXTURES
-from support.stores.reopening import reopened
+from support.stores.reopening import reopen
 
 from sandbur.agent.session.decisions import whoami
 from sandbur.agent.session.run import Limits
@@ -64,7 +64,7 @@ def status_of(command: Command, session_id: str) -> str:
 async def test_a_run_that_is_done_tells_who_ran_it_and_how(store: Store) -> None:
     session = await open_session(store, ScriptedModel(ACT, "done"), Recorder())
     await collect(session.send("go"))
-    found = told(reopened(store))
+    found = told(reopen(store))
     assert kinds(found) == ["run_began", "model_called", "model_called", "run_ended"]
     began = found[0].record
     assert isinstance(began, RunBegan)
@@ -120,7 +120,7 @@ async def test_recording_a_decision_is_a_run_that_others_carry_on(store: Store) 
     _, end = await collect(session.send("go"))
     decision = CallDecision(call_id=end.pending[0].call_id, approved=True)
     await collect(session.decide([decision], record_only=True))
-    carried = await open_session(reopened(store), model, Recorder(), mode="interactive")
+    carried = await open_session(reopen(store), model, Recorder(), mode="interactive")
     await collect(carried.carry_on())
     found = [one.record for one in told(store)]
     assert [record.action for record in found if isinstance(record, RunBegan)] == [
@@ -202,7 +202,7 @@ async def test_a_damaged_record_is_left_out_found_or_not(store: Store) -> None:
     store.database.commit([(damage, (whole.replace("scripted/one", "scripted/two"), 2))])
     # What cannot be read is left out; that the other one was changed is only known by looking.
     assert [one.n for one in told(store)] == [0, 2, 3]
-    again = reopened(store)
+    again = reopen(store)
     said = again.quarantine_damage("s1")
     assert [sentence.split(" is not")[0] for sentence in said] == ["The trace record 1", "The trace record 2"]
     assert [one.n for one in told(again)] == [0, 3]
@@ -286,7 +286,7 @@ def commits(tmp_path_factory: pytest.TempPathFactory) -> int:
     folder = tmp_path_factory.mktemp("counted")
     trace = folder / "points"
     assert Command(folder).run(*WORK, SANDBUR_CRASH_TRACE=str(trace)).code == 0
-    return reached(trace)["store_before_commit"]
+    return count_reached(trace)["store_before_commit"]
 
 
 def killed(command: Command, point: str) -> str:

@@ -20,7 +20,7 @@ from support.commands.command import Command
 from support.models.server import ModelServer, Turn, call, fail, say
 from support.models.turns import ToolCall
 from support.places import SUPPORT
-from support.screens.editor import Asked, editing, editing_from_cold, refused
+from support.screens.editor import Asked, catch_refusal, editing, editing_from_cold
 from support.tools.processes import alive
 
 WRITE = "run echo x >> effects"
@@ -117,7 +117,7 @@ async def test_a_change_is_shown_as_a_difference_and_a_mode_lets_it_pass(command
             await editor.agent.set_session_mode(session_id=session_id, mode_id="auto-edit")
             await editor.prompt(session_id, "write again")
             assert "mode 'yolo'" in str(
-                await refused(editor.agent.set_session_mode(session_id=session_id, mode_id="yolo"))
+                await catch_refusal(editor.agent.set_session_mode(session_id=session_id, mode_id="yolo"))
             )
             assert len(editor.asked) == 1
             await editor.prompt(session_id, "/mode plan")
@@ -184,7 +184,7 @@ async def test_cancelling_stops_what_runs_and_leaves_no_process(command: Command
         marker = f"98.{os.getpid()}"
         asking = asyncio.ensure_future(editor.prompt(session_id, f"run echo begun; sleep {marker}"))
         await editor.until(lambda: "begun" in editor.output)
-        assert "answering a message" in str(await refused(editor.prompt(session_id, "/mode plan")))
+        assert "answering a message" in str(await catch_refusal(editor.prompt(session_id, "/mode plan")))
         await editor.agent.cancel(session_id=session_id)
         assert (await asking).stop_reason == "cancelled"
         assert alive(marker) == []
@@ -236,24 +236,26 @@ async def test_a_question_that_is_cancelled_stays_open_and_a_message_starts_some
 
 async def test_without_a_key_an_editor_is_told_to_sign_in(command: Command) -> None:
     async with editing(command, OLLAMA_HOST="127.0.0.1:1") as editor:
-        error = await refused(editor.agent.new_session(cwd=str(command.folder), mcp_servers=[]))
+        error = await catch_refusal(editor.agent.new_session(cwd=str(command.folder), mcp_servers=[]))
         assert (error.code, "API_KEY" in str(error)) == (-32000, True)
-        assert (await refused(editor.agent.authenticate(method_id="environment"))).code == -32000
+        assert (await catch_refusal(editor.agent.authenticate(method_id="environment"))).code == -32000
 
 
 async def test_what_goes_wrong_is_an_error_of_the_protocol(command: Command) -> None:
     with ModelServer([fail(401, "no such key"), fail(400, "bad thing"), say("fine")]) as server:
         async with editing(command, **of(server)) as editor:
             session_id = await new(editor, command.folder)
-            assert (await refused(editor.prompt(session_id, "a"))).code == -32000
-            broken = await refused(editor.prompt(session_id, "b"))
+            assert (await catch_refusal(editor.prompt(session_id, "a"))).code == -32000
+            broken = await catch_refusal(editor.prompt(session_id, "b"))
             assert (broken.code, "bad thing" in str(broken)) == (-32603, True)
             assert (await editor.prompt(session_id, "c")).stop_reason == "end_turn"
             agent = editor.agent
-            assert (await refused(agent.new_session(cwd="relative", mcp_servers=[]))).code == -32602
-            assert (await refused(agent.new_session(cwd="/nowhere/at/all", mcp_servers=[]))).code == -32602
-            assert (await refused(editor.prompt("unknown", "a"))).code == -32002
-            assert (await refused(load(editor, "unknown", command.folder))).code == -32002
+            assert (await catch_refusal(agent.new_session(cwd="relative", mcp_servers=[]))).code == -32602
+            assert (
+                await catch_refusal(agent.new_session(cwd="/nowhere/at/all", mcp_servers=[]))
+            ).code == -32602
+            assert (await catch_refusal(editor.prompt("unknown", "a"))).code == -32002
+            assert (await catch_refusal(load(editor, "unknown", command.folder))).code == -32002
 
 
 async def test_tool_servers_of_the_editor_are_the_session_s(command: Command) -> None:
@@ -301,7 +303,9 @@ async def test_yolo_is_there_only_if_the_command_was_started_with_it(command: Co
         loaded = await load(editor, first.result["session_id"], command.folder)
         assert loaded.modes.current_mode_id == "interactive"
         assert [mode.id for mode in loaded.modes.available_modes] == ["interactive", "plan", "auto-edit"]
-        assert "not offered" in str(await refused(editor.prompt(first.result["session_id"], "/mode yolo")))
+        assert "not offered" in str(
+            await catch_refusal(editor.prompt(first.result["session_id"], "/mode yolo"))
+        )
         await editor.prompt(first.result["session_id"], WRITE)
         assert len(editor.asked) == 1
     async with editing(command, "-y", SANDBUR_MODEL="demo") as editor:

@@ -6,7 +6,7 @@ from typing import Any
 
 from support.commands.command import Command
 from support.models.server import ModelServer, say, stall
-from support.screens.editor import Editor, editing, refused
+from support.screens.editor import Editor, catch_refusal, editing
 from test_acp import load, of
 
 
@@ -62,12 +62,12 @@ async def test_what_cannot_be_chosen_changes_nothing(command: Command) -> None:
             made = await editor.agent.new_session(cwd=str(command.folder), mcp_servers=[])
             session_id = made.session_id
             for option, wrong in (("model", "nowhere/x"), ("mode", "yolo"), ("colour", "red")):
-                assert (await refused(chosen(editor, session_id, option, wrong))).code == -32602
-            no_key = await refused(chosen(editor, session_id, "model", "anthropic/claude-x"))
+                assert (await catch_refusal(chosen(editor, session_id, option, wrong))).code == -32602
+            no_key = await catch_refusal(chosen(editor, session_id, "model", "anthropic/claude-x"))
             assert (no_key.code, "ANTHROPIC_API_KEY" in str(no_key)) == (-32000, True)
             running = asyncio.ensure_future(editor.prompt(session_id, "a"))
             await asyncio.to_thread(_until_asked, server)
-            busy = await refused(chosen(editor, session_id, "model", "openai/other"))
+            busy = await catch_refusal(chosen(editor, session_id, "model", "openai/other"))
             assert "answering a message" in str(busy)
             assert value(await chosen(editor, session_id, "mode", "plan"), "mode") == "plan"
             await editor.agent.cancel(session_id=session_id)
@@ -96,7 +96,7 @@ async def test_a_command_that_asks_for_a_model_has_it_for_its_answer_alone(comma
         async with editing(command, **of(server)) as editor:
             made = await editor.agent.new_session(cwd=str(command.folder), mcp_servers=[])
             await editor.prompt(made.session_id, "/think it over")
-            assert "nowhere" in str(await refused(editor.prompt(made.session_id, "/broken")))
+            assert "nowhere" in str(await catch_refusal(editor.prompt(made.session_id, "/broken")))
             await editor.prompt(made.session_id, "and now?")
     assert asked(server) == ["gpt-deep", "gpt-test"]
     assert "Think about it over." in json.dumps(server.requests[0].body["messages"])

@@ -7,8 +7,8 @@ from acp.schema import AcpMcpServer, EnvVariable, HttpHeader, HttpMcpServer, Mcp
 from sandbur.agent.extensions.mcp.configuration.servers import check_tables
 from sandbur.state.calls import PendingCall
 from sandbur.state.errors import UsageError
-from sandbur.ui.acp.handed import message_of, servers_of_editor
-from sandbur.ui.acp.questions import question_about
+from sandbur.ui.acp.editor_inputs import message_of, servers_of_editor
+from sandbur.ui.acp.permission_questions import question_about
 from sandbur.ui.terminal.text.sanitize import fence_text
 
 
@@ -50,7 +50,7 @@ def test_words_alone_stay_one_text_so_that_they_can_be_a_command() -> None:
     ("block", "reason"),
     [
         (audio_block("", "audio/wav"), "audio is empty"),
-        (image_block("no base64!", "image/png"), "no base64"),
+        (image_block("not valid base64!", "image/png"), "not valid base64"),
         (image_block("AAAA", "image/png"), "cannot be attached"),
         (text_block(" \n"), "empty"),
         (resource_block(embedded_text_resource("file:///big", "x" * 1_000_001)), "too large"),

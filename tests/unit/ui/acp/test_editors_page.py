@@ -9,7 +9,7 @@ from support.places import ROOT
 
 from sandbur.actions.turn.commands import MODES
 from sandbur.state.calls import PendingCall
-from sandbur.ui.acp.questions import question_about
+from sandbur.ui.acp.permission_questions import question_about
 from sandbur.ui.chat.slash.table import editor_entries
 from sandbur.ui.cli.arguments import parse
 

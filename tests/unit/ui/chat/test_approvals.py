@@ -49,7 +49,7 @@ class Desk(QuestionDesk):
         return ApprovalContext(why, ("a.txt", "/etc/x (outside the workspace)"), ("x.example",), "off")
 
     async def decide(self, *typed: str, calls: list[PendingCall] | None = None) -> Decisions:
-        return await self.answered(self.approvals.ask(calls or [shell("df -h")]), typed)
+        return await self.answer(self.approvals.ask(calls or [shell("df -h")]), typed)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from support.commands.command import Command
-from support.commands.killed import killed_in_a_command
+from support.commands.killed import kill_in_command
 
 from sandbur.state.store.store import Store
 from sandbur.ui.chat.recap import format_stop, recap_lines
@@ -25,7 +25,7 @@ def told(command: Command, session_id: str) -> list[str]:
 
 
 def test_a_call_that_was_running_is_in_the_middle_and_enter_runs_nothing_twice(command: Command) -> None:
-    lines = told(command, killed_in_a_command(command))
+    lines = told(command, kill_in_command(command))
     assert "Resumed: name" in lines
     assert "In the middle: shell echo half; echo x >> effects; sleep 600" in lines
     assert "Enter checks the outcome, and asks you if it is unknown; nothing runs twice." in lines

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from support.places import SUPPORT
-from support.tool_servers.configured import configured, opened
+from support.tool_servers.configured import configure_server, open_servers
 
 from sandbur.state.errors import UsageError
 from sandbur.ui.chat.slash.server_prompts import fetch_prompt, prompt_lines, server_prompt
@@ -14,8 +14,10 @@ ASKING = str(SUPPORT / "tool_servers/asking.py")
 
 
 async def test_a_prompt_is_listed_filled_in_and_never_a_command(tmp_path: Path) -> None:
-    server = configured("it", tmp_path, command=sys.executable, args=[ASKING, str(tmp_path / "bookings")])
-    async with opened(server, folder=tmp_path) as (_, source):
+    server = configure_server(
+        "it", tmp_path, command=sys.executable, args=[ASKING, str(tmp_path / "bookings")]
+    )
+    async with open_servers(server, folder=tmp_path) as (_, source):
         prompts = source.prompts
         assert await prompt_lines(prompts) == [
             "/mcp__it__greet name [city]   Greet somebody.",

@@ -27,7 +27,7 @@ class Desk(QuestionDesk):
         return self.left
 
     async def decide(self, *typed: str, calls: list[PendingCall] | None = None) -> Decisions:
-        return await self.answered(self.settling.ask(calls or [unknown()]), typed)
+        return await self.answer(self.settling.ask(calls or [unknown()]), typed)
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from support.commands.command import Command
-from support.commands.killed import killed_in_a_command
+from support.commands.killed import kill_in_command
 from support.required import lacks
 from support.stores.databases import SERVERS, fresh_url
 from support.stores.tampering import add_behind
-from support.tools.small_disk import fill, mounted, needs_root
+from support.tools.small_disk import fill, mount_small_disk, needs_root
 
 from sandbur.state.store.store import Store
 
@@ -87,7 +87,7 @@ def killed(command: Command, *words: str) -> None:
 @pytest.fixture
 def disk(command: Command) -> Iterator[Path]:
     """A small disk with a store on it."""
-    with mounted(command.folder / "disk", "4M") as folder:
+    with mount_small_disk(command.folder / "disk", "4M") as folder:
         killed(command, "--store", f"sqlite:///{folder}/sandbur.db")
         yield folder
 
@@ -170,7 +170,7 @@ def test_files_that_others_can_read_are_named(command: Command) -> None:
 
 
 def test_runs_that_wait_to_go_on_are_counted(command: Command) -> None:
-    killed_in_a_command(command)
+    kill_in_command(command)
     assert f"1 run waits to be resumed\n{FIX}sandbur resume --due\n" in command.run("doctor").out
 
 

@@ -3,7 +3,7 @@
 import time
 
 from support.commands.command import Command
-from support.commands.killed import effects, killed_in_a_command
+from support.commands.killed import effects, kill_in_command
 from support.models.server import Answer, ModelServer, call, fail, say
 
 JSON = ("--output-format", "json")
@@ -54,7 +54,7 @@ def test_a_run_that_was_turned_away_goes_on_when_its_time_has_come(command: Comm
 
 
 def test_a_dry_run_only_says_which(command: Command) -> None:
-    session_id = killed_in_a_command(command)
+    session_id = kill_in_command(command)
     dry = command.run("resume", "--due", "--dry-run")
     assert dry.out.startswith(session_id)
     assert "its process died" in dry.out
@@ -64,7 +64,7 @@ def test_a_dry_run_only_says_which(command: Command) -> None:
 
 
 def test_a_run_whose_process_died_goes_on_until_it_needs_a_person(command: Command) -> None:
-    session_id = killed_in_a_command(command)
+    session_id = kill_in_command(command)
     ended = command.run("resume", "--due")
     assert (ended.code, ended.out.split()[:2]) == (3, [session_id, "needs_decision"])
     assert f"sandbur settle {session_id}" in ended.err

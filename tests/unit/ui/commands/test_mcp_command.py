@@ -79,7 +79,7 @@ def test_a_file_that_is_no_toml_is_refused_in_one_sentence_and_left_alone(comman
     for words in (("add", "it", "--", "x"), ("remove", "it")):
         refused = command.run("mcp", *words)
         assert (refused.code, len(refused.err.splitlines())) == (52, 1), refused.err
-        assert "is no valid TOML" in refused.err
+        assert "is not valid TOML" in refused.err
     assert own(command).read_text() == "mcp_servers = {\n"
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from support.commands.command import Command, Ended
-from support.commands.killed import effects, killed_in_a_command
+from support.commands.killed import effects, kill_in_command
 from support.models.server import ModelServer, call, say
 
 FORMAT = ("--output-format", "json")
@@ -14,7 +14,7 @@ FORMAT = ("--output-format", "json")
 @pytest.fixture
 def session_id(command: Command) -> str:
     """A session that waits for what a person says about its only call."""
-    return killed_in_a_command(command)
+    return kill_in_command(command)
 
 
 def stopped(command: Command, session_id: str) -> Any:
@@ -64,7 +64,7 @@ def test_what_the_person_says_is_what_the_model_reads(
 
 
 def test_rerun_runs_it_once_more_and_no_oftener(command: Command) -> None:
-    session_id = killed_in_a_command(command, "echo x >> effects; [ -e stop ] || { touch stop; sleep 600; }")
+    session_id = kill_in_command(command, "echo x >> effects; [ -e stop ] || { touch stop; sleep 600; }")
     ended = command.run("settle", session_id, "--as", "rerun", *FORMAT)
     assert (ended.code, ended.result["status"]) == (0, "done")
     assert effects(command) == 2
@@ -160,7 +160,7 @@ def test_a_session_that_waits_is_shown_with_what_it_waits_for(command: Command, 
 
 def test_output_with_control_sequences_is_shown_harmless(command: Command) -> None:
     shell = r"printf '\033]52;c;eA==\007half'; echo x >> effects; sleep 600"
-    session_id = killed_in_a_command(command, shell)
+    session_id = kill_in_command(command, shell)
     said: Ended = command.run("-p", "-r", session_id)
     assert "half" in said.err
     assert "\x1b" not in said.err

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from support.commands.command import Command
-from support.commands.killed import killed_in_a_command
+from support.commands.killed import kill_in_command
 from support.models.scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
 from support.screens.html_check import Page
-from support.screens.reports import Says, act, made, page
-from support.stores.old_stores import opened
-from support.stores.reopening import reopened
+from support.screens.reports import Says, act, make_report, page
+from support.stores.old_stores import open_store
+from support.stores.reopening import reopen
 from support.stores.tampering import rewrite
 
 from sandbur.agent.history.reports.read_report import read_account
@@ -19,6 +19,7 @@ from sandbur.agent.history.reports.run_report import StepCost
 from sandbur.agent.history.time_travel.branches import branch
 from sandbur.state.calls import CallDecision
 from sandbur.state.errors import Overloaded
+from sandbur.state.session import SpawnedBy
 from sandbur.state.store.store import Store
 from sandbur.ui.report.blocks import Bar, Table
 from sandbur.ui.report.compose import compose_steps
@@ -32,10 +33,10 @@ async def test_a_report_says_who_decided_what_and_when(store: Store, form: str) 
     await collect(session.send("go"))
     yes = CallDecision(call_id="c1_0", approved=True, arguments='{"text": "changed"}', by="ann@lab")
     no = CallDecision(call_id="c1_1", reason="not today", by="bob@lab")
-    waiting = made(store, form)
+    waiting = make_report(store, form)
     assert "2 waiting" in waiting
     await collect(session.decide([yes, no]))
-    text = page(store).text if form == "html" else made(store, form)
+    text = page(store).text if form == "html" else make_report(store, form)
     for words in ("ann@lab approved it, edited", "bob@lab denied", "not today", "changed", "act is not read"):
         assert words in text, words
     digest = json.loads(
@@ -53,7 +54,7 @@ async def test_a_report_tells_plan_steps_retries_and_failures(store: Store, form
     session = await open_session(store, model, Says("tool says"))
     await collect(session.send("go"))
     await collect(session.send("more"))
-    text = page(store).text if form == "html" else made(store, form)
+    text = page(store).text if form == "html" else make_report(store, form)
     for words in (
         "the goal", "Step 1: first", "found it", "broken", "The plan was revised", "Step 3: third", "mended",
         "all done", "tool says", "failed (overloaded): busy now", "turned away by the provider", "$4.00",
@@ -91,7 +92,7 @@ def test_a_content_that_is_gone_is_called_so(tmp_path: Path) -> None:
 
 def test_a_killed_run_is_told_with_its_death_and_what_was_made_of_it(tmp_path: Path) -> None:
     command = Command(tmp_path)
-    session_id = killed_in_a_command(command)
+    session_id = kill_in_command(command)
     command.run("-p", "-r", session_id)
     call_id = json.loads(command.run("sessions", "show", session_id, "--json").out)["pending"][0]["call_id"]
     command.run("settle", session_id, call_id, "--as", "failed")
@@ -106,7 +107,7 @@ async def test_the_page_shows_markdown_of_messages_plans_and_summaries(store: St
     model = ScriptedModel(START, plan("look at `a.txt`"), finish("*really* done"), answer)
     session = await open_session(store, model, Recorder())
     await collect(session.send("please **look**"))
-    html = made(store, "html")
+    html = make_report(store, "html")
     page(store)
     for part in (
         "<strong>look</strong>", "look at <code>a.txt</code>", "<em>really</em> done", "<li>one</li>",
@@ -119,8 +120,8 @@ async def test_a_fork_tells_where_it_parted(store: Store) -> None:
     session = await open_session(store, ScriptedModel("one", "two"), Recorder())
     await collect(session.send("first question"))
     await collect(session.send("second question"))
-    fork = await branch(reopened(store), "s1", 1, {})
-    session = await open_session(reopened(store), ScriptedModel("other"), Recorder(), session_id=fork)
+    fork = await branch(reopen(store), "s1", 1, {})
+    session = await open_session(reopen(store), ScriptedModel("other"), Recorder(), session_id=fork)
     await collect(session.send("another question"))
     text = page(store, fork).text
     assert "forked from s1" in text
@@ -136,7 +137,7 @@ async def test_a_long_run_gives_a_page_of_sane_size(store: Store) -> None:
         store, ScriptedModel(*turns, "done", context_window=10**9), Says("x" * 20_000, whole=whole)
     )
     await collect(session.send("go"))
-    html, text = made(store, "html"), made(store, "md")
+    html, text = make_report(store, "html"), make_report(store, "md")
     # The results alone are four million characters.
     assert len(html) < 1_500_000
     assert len(text) < 1_500_000
@@ -157,10 +158,10 @@ async def test_the_account_adds_up(store: Store) -> None:
 
 
 def test_sessions_of_older_versions_have_reports(old: Path) -> None:
-    store = opened(old)
+    store = open_store(old)
     for session in store.sessions():
         assert session.title in page(store, session.id).text
-        made(store, "md", session.id)
+        make_report(store, "md", session.id)
     store.close()
 
 
@@ -176,7 +177,7 @@ async def test_a_new_session_has_a_report(store: Store) -> None:
     session = await open_session(store, ScriptedModel(Overloaded("busy")), Recorder())
     await collect(session.send("go"))
     assert "busy" in page(store).text
-    assert "busy" in made(store, "md")
+    assert "busy" in make_report(store, "md")
 
 
 def test_the_steps_are_a_table_of_a_limited_length_with_a_bar_in_each_row() -> None:
@@ -198,5 +199,23 @@ def test_the_steps_are_a_table_of_a_limited_length_with_a_bar_in_each_row() -> N
 async def test_a_bar_is_drawn_in_both_forms(store: Store) -> None:
     session = await open_session(store, ScriptedModel(act("a"), "done"), Recorder())
     await collect(session.send("go"))
-    assert '<meter value="1.0" max="1">' in made(store, "html")
-    assert "██████████" in made(store, "md")
+    assert '<meter value="1.0" max="1">' in make_report(store, "html")
+    assert "██████████" in make_report(store, "md")
+
+
+async def test_a_report_has_the_sub_agents_with_state_tokens_and_cost(store: Store) -> None:
+    session = await open_session(store, ScriptedModel("done"), Recorder())
+    await collect(session.send("go"))
+    by = SpawnedBy(session_id="s1", sequence=0, call_id="c", agents=("reader",), description="the <parts>")
+    settings = store.index.settings("s1").model_copy(update={"spawned_by": by})
+    for number in range(210):
+        store.index.create(f"child{number}", settings, "a part")
+    text = page(store).text
+    assert "Sub-agents" in text
+    assert "reader" in text
+    assert "the <parts>" in text
+    assert "child199" in text
+    assert "child200" not in text
+    assert "and 10 more" in text
+    assert "child0" in make_report(store, "md")
+    assert "sub-agent of s1" in " ".join(page(store, "child0").text.split())

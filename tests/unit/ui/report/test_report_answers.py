@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.models.answering import GOOD, Done, done, final, reporting
+from support.models.answering import GOOD, Done, call_done, final, reporting
 from support.models.scripted import START, ScriptedModel, collect, finish, open_session, plan
-from support.screens.reports import made, page
+from support.screens.reports import make_report, page
 
 from sandbur.agent.history.reports.read_report import read_account
 from sandbur.agent.history.reports.run_report import Utterance
@@ -25,13 +25,13 @@ async def test_an_answer_in_a_form_is_shown_as_data(store: Store, tmp_path: Path
     session, _ = await reporting(store, tmp_path, turn)
     await collect(session.send("go"))
     assert answers(store) == [GOOD]
-    assert f"```\n{GOOD}\n```" in made(store, "md")
+    assert f"```\n{GOOD}\n```" in make_report(store, "md")
     assert GOOD in page(store).text
-    assert "Sandbur informed the model" not in made(store, "md")
+    assert "Sandbur informed the model" not in make_report(store, "md")
 
 
 async def test_what_a_tool_ended_the_run_with_is_the_answer_and_told_once(store: Store) -> None:
-    model = ScriptedModel(START, plan("one", "two"), finish("did one"), [done("all is found")])
+    model = ScriptedModel(START, plan("one", "two"), finish("did one"), [call_done("all is found")])
     session = await open_session(store, model, Done())
     await collect(session.send("go"))
     assert answers(store) == ["all is found"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.models.scripted import Recorder, ScriptedModel, collect, open_session
 from support.required import unless
-from support.screens.reports import act, beyond_code, made, nasty, page
+from support.screens.reports import act, beyond_code, make_report, nasty, page
 
 from sandbur.state.store.store import Store
 from sandbur.ui.report.markdown import code, prose
@@ -24,13 +24,15 @@ async def test_nothing_of_what_was_said_runs_or_loads_anything(store: Store) -> 
     await nasty(store)
     found = page(store)
     assert "<img src=x onerror=alert(1)>" in found.text
-    assert not re.search(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2028\ufffe]", made(store, "html"))
+    assert not re.search(
+        r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2028\ufffe]", make_report(store, "html")
+    )
     assert "The plan was revised" in found.text
 
 
 async def test_markdown_holds_no_html_no_picture_and_no_open_fence(store: Store) -> None:
     await nasty(store)
-    text = made(store, "md")
+    text = make_report(store, "md")
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
     beyond = beyond_code(text)
     assert not re.search(r"(?<!\\)<[a-zA-Z/!]", beyond)
@@ -56,7 +58,7 @@ def test_a_fence_outlasts_the_backticks_in_it() -> None:
 def test_a_browser_shows_it_offline_with_its_style_and_runs_nothing(store: Store, tmp_path: Path) -> None:
     asyncio.run(nasty(store))
     file = tmp_path / "page.html"
-    file.write_text(made(store, "html"), "utf-8")
+    file.write_text(make_report(store, "html"), "utf-8")
     assert CHROMIUM is not None
     command = [
         CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -82,7 +84,7 @@ async def test_damaged_records_are_named_and_the_rest_is_told(
     store.database.commit(
         [(f"UPDATE {table} SET {column} = ? WHERE session_id = 's1' AND record > 2", (rubbish,))]
     )
-    text = made(store, form)
+    text = make_report(store, form)
     assert "is not what was written" in text
     store.quarantine_damage("s1")
-    assert "was set aside" in made(store, form)
+    assert "was set aside" in make_report(store, form)

@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from sandbur.ui.terminal.text.markdown import BlockSplitter, preview, render_block
+from sandbur.ui.terminal.text.markdown_blocks import BlockSplitter, preview, render_block
 
 DOCUMENT = """# Title
 

@@ -27,7 +27,7 @@ print("That is all.")
 ENDLESS = """
 import itertools
 from sandbur.ui.terminal.live import ProgressLine
-from sandbur.ui.terminal.output import exit_on_signals
+from sandbur.ui.terminal.standard_output import exit_on_signals
 with exit_on_signals(), ProgressLine("Replaying step", 10**9, delay_s=0) as progress:
     for number in itertools.count(1):
         progress.show(number)

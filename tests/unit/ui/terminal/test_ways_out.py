@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from support.commands.command import Command
 from support.models.server import ModelServer, ToolCall, calls, say
-from support.samples.secret import drawn
+from support.samples.secret import draw_random
 from support.screens.tracking_reader import asking
 
-from sandbur.agent.history.tracking.backend import StoreBackend
+from sandbur.agent.history.tracking.burr_backend import StoreBackend
 from sandbur.agent.history.tracking.entries import project_id
 
-TOKEN, PASSWORD = "tk-" + drawn(24), "Pw_" + drawn(14)
-AWS = "AK" + "IA" + drawn(16, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
-BODY = [drawn(64) for _ in range(4)]
+TOKEN, PASSWORD = "tk-" + draw_random(24), "Pw_" + draw_random(14)
+AWS = "AK" + "IA" + draw_random(16, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
+BODY = [draw_random(64) for _ in range(4)]
 DASHES = "-" * 5
 KEY = "\n".join([f"{DASHES}BEGIN PRIVATE KEY{DASHES}", *BODY, f"{DASHES}END PRIVATE KEY{DASHES}"])
 PLANTED = {"the environment": TOKEN, ".env": PASSWORD, "an AWS key": AWS, "a private key": BODY[1]}

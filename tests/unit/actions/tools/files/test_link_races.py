@@ -54,7 +54,7 @@ async def test_no_swapped_link_leads_a_tool_outside(
     tmp_path: Path, tool: Any, arguments: dict[str, str], times: int
 ):
     with race(tmp_path) as running:
-        found = await running.repeated(tool, times, **arguments)
+        found = await running.repeat(tool, times, **arguments)
     assert found.escaped == 0
     assert found.done + found.refused == times
     assert found.done

@@ -7,7 +7,7 @@ import time
 import zlib
 
 import pytest
-from support.network.web_site import Seen, WebSite, called, page, silence
+from support.network.web_site import Seen, WebSite, page, run_call, silence
 
 from sandbur.actions.tools.web.client import WebClient, WebLimits
 from sandbur.actions.tools.web.http_request import HttpRequest
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 async def fetched(site: WebSite, path: str = "/", **limits: float) -> str:
     client = WebClient(limits=WebLimits(**limits))  # pyright: ignore[reportArgumentType]
-    ended = await called(WebFetch(client), f"web_fetch({site.url}/*)", url=site.url + path)
+    ended = await run_call(WebFetch(client), f"web_fetch({site.url}/*)", url=site.url + path)
     return f"{ended.outcome}: {ended.content}"
 
 
@@ -137,7 +137,7 @@ async def test_nobody_there_is_an_error_in_a_sentence() -> None:
 
 
 async def test_a_name_that_nobody_knows_is_said() -> None:
-    ended = await called(WebFetch(), "web_fetch", url="http://nobody.invalid/")
+    ended = await run_call(WebFetch(), "web_fetch", url="http://nobody.invalid/")
     assert ended.outcome == "error"
     assert "nobody.invalid was not found" in ended.content
 
@@ -169,7 +169,7 @@ async def test_a_call_that_is_cancelled_closes_its_connection() -> None:
 async def test_a_head_request_has_no_body_to_wait_for() -> None:
     async with WebSite({"/": page(b"x" * 50)}) as site:
         began = time.monotonic()
-        ended = await called(HttpRequest(), f"http_request({site.url}/*)", url=site.url, method="head")
+        ended = await run_call(HttpRequest(), f"http_request({site.url}/*)", url=site.url, method="head")
         assert time.monotonic() - began < 25
     assert "HTTP 200" in ended.content
     assert site.seen[0].method == "HEAD"

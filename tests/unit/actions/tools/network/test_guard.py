@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.network.certificates import Authority
-from support.network.web_site import WebSite, called, page, redirect
+from support.network.web_site import WebSite, page, redirect, run_call
 
 from sandbur.actions.tools.web.client import WebClient, WebLimits
 from sandbur.actions.tools.web.guard import Resolve
@@ -51,14 +51,14 @@ async def test_this_machine_is_not_reached_however_its_address_is_written(
 ) -> None:
     url = f"http://{host}:{site.port}/"
     for tool in (WebFetch(), HttpRequest()):
-        ended = await called(tool, "web_fetch", "http_request", mode=mode, url=url)
+        ended = await run_call(tool, "web_fetch", "http_request", mode=mode, url=url)
         assert ended.outcome == "error"
         assert "reserved for" in ended.content
     assert site.connections == 0
 
 
 async def test_a_rule_that_names_the_address_lets_it_be_reached(site: WebSite) -> None:
-    ended = await called(WebFetch(), f"web_fetch({site.url}/*)", url=f"{site.url}/x")
+    ended = await run_call(WebFetch(), f"web_fetch({site.url}/*)", url=f"{site.url}/x")
     assert ended.outcome == "ok"
     assert "the inside" in ended.content
 
@@ -67,14 +67,14 @@ async def test_a_rule_that_names_the_address_lets_it_be_reached(site: WebSite) -
     "rule", ["web_fetch", "web_fetch(*)", "web_fetch(http://*)", "web_fetch(http://*:*/*)"]
 )
 async def test_a_rule_that_names_everything_does_not_name_this_machine(site: WebSite, rule: str) -> None:
-    ended = await called(WebFetch(), rule, url=site.url)
+    ended = await run_call(WebFetch(), rule, url=site.url)
     assert ended.outcome == "error"
     assert site.connections == 0
 
 
 async def test_nobody_is_asked_where_localhost_is(site: WebSite) -> None:
     url = f"http://localhost:{site.port}/"
-    ended = await called(fetching(["169.254.169.254"]), f"web_fetch({url}*)", url=url)
+    ended = await run_call(fetching(["169.254.169.254"]), f"web_fetch({url}*)", url=url)
     assert "the inside" in ended.content
 
 
@@ -85,7 +85,7 @@ async def test_nobody_is_asked_where_localhost_is(site: WebSite) -> None:
 ])  # fmt: skip
 async def test_a_name_with_one_private_address_is_refused_whole(site: WebSite, addresses: list[str]) -> None:
     rule = f"web_fetch(http://inside.example:{site.port}/*)"
-    ended = await called(fetching(addresses), rule, url=f"http://inside.example:{site.port}/")
+    ended = await run_call(fetching(addresses), rule, url=f"http://inside.example:{site.port}/")
     assert ended.outcome == "error"
     assert "allow rule names the address itself" in ended.content
     assert site.connections == 0
@@ -94,7 +94,7 @@ async def test_a_name_with_one_private_address_is_refused_whole(site: WebSite, a
 async def test_a_name_of_the_inside_needs_a_rule_for_the_name_and_one_for_the_address(site: WebSite) -> None:
     url = f"http://wiki.example:{site.port}/x"
     rules = (f"web_fetch(http://wiki.example:{site.port}/*)", f"web_fetch({site.url}/*)")
-    ended = await called(fetching(["127.0.0.1"]), *rules, url=url)
+    ended = await run_call(fetching(["127.0.0.1"]), *rules, url=url)
     assert ended.outcome == "ok", ended.content
     assert site.seen[0].headers["host"] == f"wiki.example:{site.port}"
 
@@ -108,7 +108,7 @@ async def test_a_name_that_changes_its_mind_is_asked_once_and_never_again(site: 
 
     tool = WebFetch(WebClient(rebinding, limits=WebLimits(connect_s=0.3)))
     url = f"http://rebinding.example:{site.port}/"
-    ended = await called(tool, "web_fetch(http://*)", url=url)
+    ended = await run_call(tool, "web_fetch(http://*)", url=url)
     assert ended.outcome == "error"
     assert asked == ["rebinding.example"]
     assert site.connections == 0
@@ -119,7 +119,7 @@ async def test_a_name_that_changes_its_mind_between_two_hops_is_judged_again(sit
     url = f"http://rebinding.example:{site.port}/"
     tool = fetching(["127.0.0.1"], ["10.0.0.1"])
     rules = (f"web_fetch(http://rebinding.example:{site.port}/*)", f"web_fetch({site.url}/*)")
-    ended = await called(tool, *rules, url=url)
+    ended = await run_call(tool, *rules, url=url)
     assert "10.0.0.1" in ended.content
     assert [seen.target for seen in site.seen] == ["/"]
 
@@ -131,7 +131,7 @@ async def test_a_name_that_changes_its_mind_between_two_hops_is_judged_again(sit
 ])  # fmt: skip
 async def test_a_redirect_does_not_lead_where_no_rule_does(site: WebSite, place: str) -> None:
     site.pages["/"] = redirect(place)
-    ended = await called(WebFetch(), f"web_fetch({site.url}/*)", url=site.url + "/")
+    ended = await run_call(WebFetch(), f"web_fetch({site.url}/*)", url=site.url + "/")
     assert ended.outcome == "error"
     assert "redirects to" in ended.content
     assert site.connections == 1
@@ -140,14 +140,14 @@ async def test_a_redirect_does_not_lead_where_no_rule_does(site: WebSite, place:
 async def test_in_yolo_a_redirect_to_the_inside_is_not_followed_either(site: WebSite) -> None:
     async with WebSite({"/": page("secret")}) as inner:
         site.pages["/"] = redirect(inner.url)
-        ended = await called(WebFetch(), f"web_fetch({site.url}/*)", mode="yolo", url=site.url)
+        ended = await run_call(WebFetch(), f"web_fetch({site.url}/*)", mode="yolo", url=site.url)
         assert "secret" not in ended.content
         assert inner.connections == 0
 
 
 async def test_a_deny_rule_holds_on_the_way_too(site: WebSite) -> None:
     site.pages["/"] = redirect("/x")
-    ended = await called(
+    ended = await run_call(
         WebFetch(), f"web_fetch({site.url}/*)", mode="yolo", deny=(f"web_fetch({site.url}/x*)",), url=site.url
     )
     assert "not followed" in ended.content
@@ -160,7 +160,7 @@ async def test_a_redirect_that_a_rule_covers_is_followed_without_the_headers_of_
     async with WebSite({"/end": page("there")}) as other:
         site.pages |= {"/": redirect("/x"), "/x": redirect(other.url + "/end", "307 Temporary Redirect")}
         rules = (f"http_request({site.url}/*)", f"http_request({other.url}/*)")
-        ended = await called(
+        ended = await run_call(
             HttpRequest(), *rules, url=site.url, headers="Authorization: Bearer abc\nX-Api-Key: 1"
         )
         assert "there" in ended.content
@@ -171,14 +171,14 @@ async def test_a_redirect_that_a_rule_covers_is_followed_without_the_headers_of_
 async def test_what_changes_something_is_never_sent_on(site: WebSite) -> None:
     site.pages["/"] = redirect("/x", "307 Temporary Redirect")
     rule = f"http_request({site.url}/*)"
-    ended = await called(HttpRequest(), rule, url=site.url, method="POST", body="pay")
+    ended = await run_call(HttpRequest(), rule, url=site.url, method="POST", body="pay")
     assert "not followed" in ended.content
     assert [seen.target for seen in site.seen] == ["/"]
 
 
 async def test_a_circle_of_redirects_ends(site: WebSite) -> None:
     site.pages["/"] = redirect("/")
-    ended = await called(WebFetch(), f"web_fetch({site.url}/*)", url=site.url)
+    ended = await run_call(WebFetch(), f"web_fetch({site.url}/*)", url=site.url)
     assert "redirects more than 5 times" in ended.content
     assert len(site.seen) == 6
 
@@ -193,7 +193,7 @@ async def test_the_certificate_of_the_name_counts_whatever_address_is_dialled(tm
         async def fetched(host: str, authority: Authority) -> str:
             client = WebClient(resolving(["127.0.0.1"]), authority.client_context())
             told = (*rules, f"web_fetch(https://{host}:{site.port}/*)")
-            return (await called(WebFetch(client), *told, url=f"https://{host}:{site.port}/")).content
+            return (await run_call(WebFetch(client), *told, url=f"https://{host}:{site.port}/")).content
 
         assert "kept private" in await fetched("site.example", ours)
         assert "certificate" in await fetched("site.example", theirs)
@@ -207,7 +207,7 @@ async def test_proxies_of_the_environment_are_not_asked(
         for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
             monkeypatch.setenv(name, proxy.url)
         rules = (f"web_fetch({site.url}/*)", f"web_fetch({proxy.url}/*)")
-        assert "the inside" in (await called(WebFetch(), *rules, url=site.url)).content
+        assert "the inside" in (await run_call(WebFetch(), *rules, url=site.url)).content
         assert proxy.connections == 0
 
 

@@ -3,14 +3,14 @@
 import json
 
 import pytest
-from support.network.web_site import WebSite, called, page
+from support.network.web_site import WebSite, page, run_call
 
 from sandbur.actions.ports import BadArguments, ToolOutcome
 from sandbur.actions.tools.web.http_request import HttpRequest
 
 
 async def asked(site: WebSite, path: str = "/", **arguments: str) -> ToolOutcome:
-    return await called(HttpRequest(), f"http_request({site.url}/*)", url=site.url + path, **arguments)
+    return await run_call(HttpRequest(), f"http_request({site.url}/*)", url=site.url + path, **arguments)
 
 
 async def test_status_headers_and_body_come_back() -> None:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.network.web_site import Seen, WebSite, called, page
+from support.network.web_site import Seen, WebSite, page, run_call
 from support.required import require_module
 
 from sandbur.actions.ports import ToolOutcome
@@ -25,7 +25,7 @@ HTML = f"""<!doctype html><html><head><title>The story</title><style>p {{ color:
 
 
 async def fetched(site: WebSite, path: str = "/", **arguments: int) -> ToolOutcome:
-    return await called(WebFetch(), f"web_fetch({site.url}/*)", url=site.url + path, **arguments)
+    return await run_call(WebFetch(), f"web_fetch({site.url}/*)", url=site.url + path, **arguments)
 
 
 async def test_a_page_is_its_text_without_menus_scripts_and_styles() -> None:

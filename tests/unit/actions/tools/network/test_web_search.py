@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from support.network.web_site import Say, WebSite, called, page, redirect
+from support.network.web_site import Say, WebSite, page, redirect, run_call
 
 from sandbur.actions.ports import ToolOutcome
 from sandbur.actions.tools.web.search_services import search_service
@@ -27,7 +27,7 @@ providers = pytest.mark.parametrize("provider", PATHS)
 
 async def searched(site: WebSite, provider: str, query: str = "what is it", **arguments: Any) -> ToolOutcome:
     tool = WebSearch(lambda: search_service(provider, site.url, KEYS[provider], {"MY_KEY": "word"}))
-    return await called(tool, query=query, **arguments)
+    return await run_call(tool, query=query, **arguments)
 
 
 def serving(provider: str, answer: bytes | Say) -> WebSite:
@@ -115,13 +115,13 @@ async def test_nothing_found_is_said(provider: str) -> None:
 
 async def test_a_missing_key_is_said_before_anything_is_sent() -> None:
     tool = WebSearch(lambda: search_service("brave", None, None, {}))
-    assert (await called(tool, query="x")).content == "The search service needs a key: set BRAVE_API_KEY."
+    assert (await run_call(tool, query="x")).content == "The search service needs a key: set BRAVE_API_KEY."
 
 
 async def test_the_usual_key_is_for_the_usual_place_alone() -> None:
     async with WebSite() as site:
         tool = WebSearch(lambda: search_service("tavily", site.url, None, {"TAVILY_API_KEY": "word"}))
-        ended = await called(tool, query="x")
+        ended = await run_call(tool, query="x")
     assert "search_key_env" in ended.content
     assert site.connections == 0
 
@@ -134,4 +134,4 @@ async def test_a_placeholder_of_a_secret_is_not_sent() -> None:
 
 
 async def test_without_a_service_the_tool_says_which_setting_names_one() -> None:
-    assert "search_provider" in (await called(WebSearch(), query="x")).content
+    assert "search_provider" in (await run_call(WebSearch(), query="x")).content

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from support.samples.guarded_files import OF_A_HOME, RUN_LATER
-from support.tools.sandboxes import KINDS, run, sandboxed
+from support.tools.sandboxes import KINDS, open_sandbox, run
 
 from sandbur.actions.tools.shell.sandbox.sandbox import Sandbox
 from sandbur.actions.workspace.protected.place_finder import read_link_version
@@ -64,7 +64,7 @@ def place() -> Iterator[Path]:
 @pytest.fixture(params=KINDS)
 def sandbox(request: pytest.FixtureRequest, place: Path) -> Iterator[Sandbox]:
     place.joinpath("ws").mkdir()
-    with sandboxed(request.param, [place / "ws"], place / "home") as sandbox:
+    with open_sandbox(request.param, [place / "ws"], place / "home") as sandbox:
         yield sandbox
 
 

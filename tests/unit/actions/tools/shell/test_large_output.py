@@ -10,7 +10,7 @@ import pytest
 from support.commands.command import Command
 from support.models.real_ports import open_real
 from support.models.scripted import ScriptedModel, collect
-from support.samples.secret import drawn
+from support.samples.secret import draw_random
 from support.stores.databases import DATABASES, fresh_url
 
 from sandbur.actions.ports import ToolOutcome
@@ -22,10 +22,10 @@ from sandbur.state.store.store import Store
 
 MARK = "-----"
 KEY = "\n".join(
-    (f"{MARK}BEGIN PRIVATE KEY{MARK}", *(drawn(64) for _ in range(8)), f"{MARK}END PRIVATE KEY{MARK}")
+    (f"{MARK}BEGIN PRIVATE KEY{MARK}", *(draw_random(64) for _ in range(8)), f"{MARK}END PRIVATE KEY{MARK}")
 )
 LOG = b"".join(b"%d: a line of a log\n" % number for number in range(120_000))
-TOKEN = drawn(30)
+TOKEN = draw_random(30)
 
 
 class Passes(Middleware):
@@ -42,7 +42,12 @@ class Passes(Middleware):
 
 def with_secrets(seed: int) -> bytes:
     dice, lines = random.Random(seed), LOG.split(b"\n")
-    for text in (KEY, f"password: {drawn(20)}", f"seen {TOKEN} there", "token=" + drawn(5000)) * 12:
+    for text in (
+        KEY,
+        f"password: {draw_random(20)}",
+        f"seen {TOKEN} there",
+        "token=" + draw_random(5000),
+    ) * 12:
         lines.insert(dice.randrange(len(lines)), text.encode())
     return b"\n".join(lines)
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 from support.required import require
-from support.tools.sandboxes import KINDS, run, sandboxed
+from support.tools.sandboxes import KINDS, open_sandbox, run
 
 from sandbur.actions.tools.shell.sandbox.sandbox import Sandbox, SandboxKind
 
@@ -56,7 +56,7 @@ def site(place: Path) -> Site:
 @pytest.fixture(params=KINDS)
 def sandbox(request: pytest.FixtureRequest, site: Site) -> Iterator[Sandbox]:
     kind: SandboxKind = request.param
-    with sandboxed(kind, [site.workspace], site.home, private=(site.home / "data",)) as sandbox:
+    with open_sandbox(kind, [site.workspace], site.home, private=(site.home / "data",)) as sandbox:
         yield sandbox
 
 
@@ -173,7 +173,7 @@ async def test_our_own_data_is_hidden_even_in_the_workspace(place: Path):
         data = place / "data"
         data.mkdir(exist_ok=True)
         data.joinpath("sandbur.db").write_text("the journal")
-        with sandboxed(kind, [place], place / "home", private=(data, data / "sandbur.db")) as sandbox:
+        with open_sandbox(kind, [place], place / "home", private=(data, data / "sandbur.db")) as sandbox:
             outcome = await run(sandbox, place, "cat data/sandbur.db; ls data; echo x > data/y")
         assert "journal" not in outcome.content
         assert [path.name for path in data.iterdir()] == ["sandbur.db"]
@@ -184,7 +184,7 @@ async def test_a_workspace_below_a_hidden_folder_is_there(site: Site):
     workspace.mkdir(parents=True)
     site.home.joinpath(".aws/credentials").write_text("secret")
     for kind in KINDS:
-        with sandboxed(kind, [workspace], site.home) as sandbox:
+        with open_sandbox(kind, [workspace], site.home) as sandbox:
             outcome = await run(sandbox, workspace, "echo a > a; cat a; ls ..")
         assert outcome.content == "a\nws\nexit code: 0"
 
@@ -234,7 +234,7 @@ async def test_a_refusal_is_explained(site: Site, sandbox: Sandbox):
 
 async def test_a_command_that_cannot_be_confined_is_not_run(site: Site):
     for kind in KINDS:
-        with sandboxed(kind, [site.workspace], site.home) as sandbox:
+        with open_sandbox(kind, [site.workspace], site.home) as sandbox:
             sandbox.close()
             outcome = await run(sandbox, site.workspace, "touch ran")
         assert outcome.outcome == "error"

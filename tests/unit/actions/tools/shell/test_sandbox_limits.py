@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.tools.processes import alive
-from support.tools.sandboxes import KINDS, run, sandboxed
+from support.tools.sandboxes import KINDS, open_sandbox, run
 
 from sandbur.actions.tools.shell.sandbox.plan import ResourceLimits
 from sandbur.actions.tools.shell.sandbox.sandbox import Sandbox
@@ -24,7 +24,7 @@ SMALL = ResourceLimits(memory_bytes=300_000_000, processes=400, file_bytes=1_000
 
 @pytest.fixture(params=KINDS)
 def sandbox(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sandbox]:
-    with sandboxed(request.param, [tmp_path], tmp_path / "home", limits=SMALL) as sandbox:
+    with open_sandbox(request.param, [tmp_path], tmp_path / "home", limits=SMALL) as sandbox:
         yield sandbox
 
 

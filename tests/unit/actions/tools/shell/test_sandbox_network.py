@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.tools.sandboxes import KINDS, run, sandboxed
+from support.tools.sandboxes import KINDS, open_sandbox, run
 
 from sandbur.actions.tools.shell.sandbox.proxy import AllowedDomains, serve
 from sandbur.actions.tools.shell.sandbox.sandbox import SandboxKind
@@ -107,7 +107,7 @@ async def test_without_a_sandbox_everybody_is_reached(
 async def test_a_sandbox_reaches_nobody(
     tmp_path: Path, listeners: dict[str, Listener], kind: SandboxKind, name: str
 ):
-    with sandboxed(kind, [tmp_path], tmp_path) as sandbox:
+    with open_sandbox(kind, [tmp_path], tmp_path) as sandbox:
         await run(sandbox, tmp_path, spoken(tmp_path, SAY, listeners[name]))
     assert not listeners[name].heard()
 
@@ -119,14 +119,14 @@ async def test_a_pair_of_datagram_sockets_cannot_be_turned_to_somebody_else(
     command = spoken(tmp_path, BY_A_PAIR, listeners["a UNIX datagram"])
     assert (await run(None, tmp_path, command)).outcome == "ok"
     assert listeners["a UNIX datagram"].heard()
-    with sandboxed(kind, [tmp_path], tmp_path) as sandbox:
+    with open_sandbox(kind, [tmp_path], tmp_path) as sandbox:
         assert (await run(sandbox, tmp_path, command)).outcome == "error"
     assert not listeners["a UNIX datagram"].heard()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_no_sockets_are_made_behind_the_filter(tmp_path: Path, kind: SandboxKind):
-    with sandboxed(kind, [tmp_path], tmp_path) as sandbox:
+    with open_sandbox(kind, [tmp_path], tmp_path) as sandbox:
         outcome = await run(sandbox, tmp_path, f"{PYTHON} -c '{BY_IO_URING}'")
     assert outcome.outcome == "error"
 
@@ -135,7 +135,7 @@ async def test_no_sockets_are_made_behind_the_filter(tmp_path: Path, kind: Sandb
 async def test_with_the_whole_network_only_unix_sockets_are_closed(
     tmp_path: Path, listeners: dict[str, Listener], kind: SandboxKind
 ):
-    with sandboxed(kind, [tmp_path], tmp_path, ["*"]) as sandbox:
+    with open_sandbox(kind, [tmp_path], tmp_path, ["*"]) as sandbox:
         for name in NAMES:
             await run(sandbox, tmp_path, spoken(tmp_path, SAY, listeners[name]))
     assert [name for name in NAMES if listeners[name].heard()] == ["TCP", "UDP"]
@@ -164,7 +164,7 @@ GET = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1], timeout=20)
 async def test_an_allowed_host_is_reached_and_no_other(tmp_path: Path, kind: SandboxKind):
     tmp_path.joinpath("get.py").write_text(GET)
     async with web_server() as (port, asked):
-        with sandboxed(kind, [tmp_path], tmp_path, [f"localhost:{port}"]) as sandbox:
+        with open_sandbox(kind, [tmp_path], tmp_path, [f"localhost:{port}"]) as sandbox:
             got = {
                 host: await run(
                     sandbox,
@@ -183,7 +183,7 @@ async def test_whoever_goes_around_the_proxy_reaches_nobody(
     tmp_path: Path, listeners: dict[str, Listener], kind: SandboxKind
 ):
     port = listeners["TCP"].address[1]
-    with sandboxed(kind, [tmp_path], tmp_path, [f"localhost:{port}"]) as sandbox:
+    with open_sandbox(kind, [tmp_path], tmp_path, [f"localhost:{port}"]) as sandbox:
         for name in NAMES:
             await run(sandbox, tmp_path, spoken(tmp_path, SAY, listeners[name]))
     assert not [name for name in NAMES if listeners[name].heard()]
@@ -193,7 +193,7 @@ async def test_whoever_goes_around_the_proxy_reaches_nobody(
 async def test_commands_side_by_side_have_a_way_out_each(tmp_path: Path, kind: SandboxKind):
     tmp_path.joinpath("get.py").write_text(GET)
     async with web_server() as (port, _):
-        with sandboxed(kind, [tmp_path], tmp_path, [f"localhost:{port}"]) as sandbox:
+        with open_sandbox(kind, [tmp_path], tmp_path, [f"localhost:{port}"]) as sandbox:
             command = f"no_proxy= NO_PROXY= {PYTHON} get.py http://localhost:{port}/"
             found = await asyncio.gather(*(run(sandbox, tmp_path, command) for _ in range(3)))
     assert [outcome.content for outcome in found] == ["page\nexit code: 0"] * 3

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from sandbur.actions.ports import ToolContext, ToolOutcome
+from sandbur.actions.tools.shell.command_output import plain, plain_piece, split_unfinished
 from sandbur.actions.tools.shell.execution.process_marker import shell_environment
-from sandbur.actions.tools.shell.output import plain, plain_piece, split_unfinished
 from sandbur.actions.tools.shell.tool import RunShellCommand
 
 pytestmark = pytest.mark.slow

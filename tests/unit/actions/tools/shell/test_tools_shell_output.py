@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.places import ROOT
-from support.tools.small_disk import fill, mounted, needs_root
+from support.tools.small_disk import fill, mount_small_disk, needs_root
 from support.waiting import wait_for
 
 from sandbur.actions.ports import ToolContext, ToolOutcome
@@ -95,7 +95,7 @@ def test_an_agent_that_stands_still_holds_up_no_command_and_misses_nothing(tmp_p
 @needs_root
 @pytest.mark.parametrize("leave", [0, 100_000])
 async def test_a_full_disk_ends_the_command_and_says_so(tmp_path: Path, leave: int):
-    with mounted(tmp_path / "disk", "1m") as disk:
+    with mount_small_disk(tmp_path / "disk", "1m") as disk:
         fill(disk, leave)
         outcome = await run(tmp_path, "while :; do echo a line; done", disk / "c")
     assert outcome.outcome == "error"

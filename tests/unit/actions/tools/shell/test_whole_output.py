@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.samples.secret import drawn
+from support.samples.secret import draw_random
 
 from sandbur.actions.ports import ToolContext, ToolOutcome
 from sandbur.actions.tools.shell.tool import RunShellCommand
@@ -14,7 +14,7 @@ from sandbur.agent.session.secrets import masker_for
 from sandbur.state.databases.file_parts import FilePart, OpenFile, read_file_parts
 from sandbur.state.errors import StoreError
 
-SECRET = drawn(24)
+SECRET = draw_random(24)
 OUTPUT = b"a line of a log\n" * 100_000 + f"my {SECRET}\n".encode() + b"\xff\n" * 70_000
 MASKED = OUTPUT.replace(SECRET.encode(), b"[masked value of A_TOKEN]")
 

@@ -12,7 +12,7 @@ from sandbur.actions.turn.flows.regex_parser import BadRegex
 ENDLESS = ["(a+)+b", "(a*)*b", "(a|aa)+$", "(.*a){20}", "(a|a?)+c", "(x+x+)+y"]
 REFUSED = [
     ("a(", "not closed"),
-    ("a)", "does not open"),
+    ("a)", "no opening one"),
     ("[a", "not closed"),
     ("*a", "nothing that"),
     ("a**", "repeats a repeat"),

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from sandbur.actions.turn.flows.answers import fill_text
+from sandbur.actions.turn.flows.flow_templates import fill_text
 from sandbur.actions.turn.flows.phrase import parse_phrase
 
 MATCHES = [

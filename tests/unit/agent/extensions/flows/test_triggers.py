@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sandbur import Flow, flow
-from sandbur.actions.turn.flows.answers import BadResult, fill_answer, fill_failure, fill_structure
+from sandbur.actions.turn.flows.flow_templates import BadResult, fill_answer, fill_failure, fill_structure
 from sandbur.actions.turn.flows.linear_regex import StepBudget
 from sandbur.actions.turn.flows.triggers import Triggers, make_triggers
 from sandbur.state.application import FlowMatch
@@ -23,7 +23,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"exact": "hi", "prefix": "a", "reply": "{rest}"}, "uses {rest}"),
     ({"exact": "hi", "command": "/mode yolo"}, "cannot run /mode yolo"),
     ({"exact": "hi", "reply": "a", "answer": "b"}, "belong to tool"),
-    ({"exact": "hi", "reply": "a", "goal": "b"}, "a goal belongs to a plan"),
+    ({"exact": "hi", "reply": "a", "goal": "b"}, "`goal` needs `plan`"),
 ]
 
 

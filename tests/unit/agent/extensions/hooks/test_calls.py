@@ -8,7 +8,7 @@ import pytest
 from support.models.real_ports import open_real
 from support.models.scripted import ScriptedModel, collect
 from support.stores.histories import assert_every_call_is_answered, results
-from support.stores.reopening import reopened
+from support.stores.reopening import reopen
 
 from sandbur.actions.ports.events import Event, Notice, RunFinished, ToolRequested
 from sandbur.agent.history.replay.replay import replay
@@ -108,7 +108,7 @@ async def test_a_question_of_a_hook_holds_in_yolo_mode_and_a_person_answers_it(
     assert [(call.tool, call.reason) for call in end.pending] == [
         ("write_file", "a hook says ask: look at it")
     ]
-    again = await open_real(reopened(store), ScriptedModel("done"), folder)
+    again = await open_real(reopen(store), ScriptedModel("done"), folder)
     _, end = await collect(again.carry_on())
     assert end.status == "needs_approval"
     _, end = await collect(again.decide([CallDecision(call_id=end.pending[0].call_id, approved=True)]))
@@ -279,7 +279,7 @@ async def test_a_hook_may_end_the_run_and_the_step_is_kept(store: Store, folder:
     assert end.error is not None
     assert (end.error.message, end.exit_code) == ("A hook ended the run: enough for today", 3)
     assert results(session.state.chat_history)[0][0] == "ok"
-    again = await open_real(reopened(store), ScriptedModel("done"), folder)
+    again = await open_real(reopen(store), ScriptedModel("done"), folder)
     _, end = await collect(again.carry_on())
     assert end.status == "done"
 
@@ -307,7 +307,7 @@ async def test_the_question_about_a_changed_call_survives_its_process(store: Sto
     other = says(updatedInput={"path": "b.txt", "content": "two"})
     _, end, _ = await run(store, folder, {"PreToolUse": hook(other, "write_file")}, WRITE, mode="interactive")
     assert json.loads(end.pending[0].arguments) == {"path": "b.txt", "content": "two"}
-    again = await open_real(reopened(store), ScriptedModel("done"), folder, mode="interactive")
+    again = await open_real(reopen(store), ScriptedModel("done"), folder, mode="interactive")
     _, end = await collect(again.carry_on())
     assert json.loads(end.pending[0].arguments) == {"path": "b.txt", "content": "two"}
     _, end = await collect(again.decide([CallDecision(call_id=end.pending[0].call_id, approved=True)]))

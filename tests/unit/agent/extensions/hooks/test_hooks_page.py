@@ -8,10 +8,10 @@ import pytest
 from support.places import ROOT
 
 from sandbur.agent.config.values import parse_config
-from sandbur.agent.extensions.hooks.answers import HookAnswer, answer_of
 from sandbur.agent.extensions.hooks.declared import HOOK_EVENTS, HookCommand
+from sandbur.agent.extensions.hooks.hook_answers import HookAnswer, answer_of
+from sandbur.agent.extensions.hooks.hook_process import HookPlace, run_hook
 from sandbur.agent.extensions.hooks.hooks_runtime import parse_hooks
-from sandbur.agent.extensions.hooks.program import HookPlace, run_hook
 
 PAGE = (ROOT / "docs" / "hooks.md").read_text("utf-8")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.models.answering import GOOD, Done, done, final, reporting
+from support.models.answering import GOOD, Done, call_done, final, reporting
 from support.models.real_ports import open_real
 from support.models.scripted import START, ScriptedModel, collect, plan
 from support.stores.histories import assert_every_call_is_answered, results
@@ -77,7 +77,7 @@ def with_done(tool: Done) -> dict[str, Any]:
 
 async def test_a_tool_that_would_end_the_run_does_not_if_a_hook_says_so(store: Store, folder: Path) -> None:
     tool = Done()
-    model = ScriptedModel([done("first"), done("behind it")], [done("second")])
+    model = ScriptedModel([call_done("first"), call_done("behind it")], [call_done("second")])
     session = await open_real(store, model, folder, toolbox=with_done(tool), hooks=NOT_YET)
     events, end = await collect(session.send("go"))
     assert (end.status, end.result, tool.done) == ("done", "second", ["first", "second"])
@@ -91,7 +91,7 @@ async def test_a_tool_that_would_end_the_run_does_not_if_a_hook_says_so(store: S
 
 
 async def test_in_a_plan_the_step_goes_on(store: Store, folder: Path) -> None:
-    model = ScriptedModel(START, plan("one", "two"), [done("first")], [done("second")])
+    model = ScriptedModel(START, plan("one", "two"), [call_done("first")], [call_done("second")])
     session = await open_real(store, model, folder, toolbox=with_done(Done()), hooks=NOT_YET)
     _, end = await collect(session.send("go"))
     assert (end.status, end.result) == ("done", "second")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.tool_servers.configured import configured, opened
+from support.tool_servers.configured import configure_server, open_servers
 
 Answer = Callable[[asyncio.StreamWriter, Any], Awaitable[None]]
 TOOLS = [{"name": "act", "inputSchema": {"type": "object"}}]
@@ -53,7 +53,10 @@ async def site(answer: Answer) -> AsyncGenerator[Site]:
 
 async def notices_of(url: str, folder: Path, **table: Any) -> str:
     given = {"startup_timeout_s": 3.0, "protocol": "legacy", **table}
-    async with opened(configured("it", folder, url=url, **given), folder=folder) as (tools, source):
+    async with open_servers(configure_server("it", folder, url=url, **given), folder=folder) as (
+        tools,
+        source,
+    ):
         assert not tools
         return "\n".join(source.notices())
 

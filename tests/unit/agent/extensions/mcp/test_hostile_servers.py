@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support.tool_servers.configured import called, configured, hostile, opened
+from support.tool_servers.configured import call_server_tool, configure_server, hostile, open_servers
 from support.tools.processes import alive
 
 from sandbur.actions.ports import BadArguments
@@ -19,16 +19,16 @@ pytestmark = pytest.mark.slow
 
 
 async def outcome_of(behaviour: str, folder: Path, arguments: str = "{}", **table: object) -> tuple[str, str]:
-    async with opened(hostile(behaviour, folder, **table), folder=folder) as (tools, source):
+    async with open_servers(hostile(behaviour, folder, **table), folder=folder) as (tools, source):
         assert len(tools) == 1, source.notices()
-        outcome = await called(next(iter(tools.values())), arguments)
+        outcome = await call_server_tool(next(iter(tools.values())), arguments)
     assert not alive(str(folder))
     return outcome.outcome, outcome.content
 
 
 async def notices_of(behaviour: str, folder: Path, **table: object) -> tuple[list[str], str]:
     """Return the names of the tools, and what is said."""
-    async with opened(hostile(behaviour, folder, **table), folder=folder) as (tools, source):
+    async with open_servers(hostile(behaviour, folder, **table), folder=folder) as (tools, source):
         found = list(tools), "\n".join(source.notices())
     assert not alive(str(folder))
     return found
@@ -48,7 +48,9 @@ async def test_one_that_does_not_get_ready_is_left_out_in_time(behaviour: str, t
 
 
 async def test_one_that_cannot_be_started_is_named_with_its_reason(tmp_path: Path) -> None:
-    async with opened(configured("gone", tmp_path, command="no-such-program"), folder=tmp_path) as (
+    async with open_servers(
+        configure_server("gone", tmp_path, command="no-such-program"), folder=tmp_path
+    ) as (
         tools,
         source,
     ):
@@ -59,7 +61,7 @@ async def test_one_that_cannot_be_started_is_named_with_its_reason(tmp_path: Pat
 
 async def test_who_was_waited_for_is_said(tmp_path: Path) -> None:
     servers = [hostile("good", tmp_path), hostile("silent", tmp_path, startup_timeout_s=8.0)]
-    async with opened(*servers, folder=tmp_path, slow_s=0.5) as (tools, source):
+    async with open_servers(*servers, folder=tmp_path, slow_s=0.5) as (tools, source):
         assert list(tools) == ["mcp__good__act"]
         said = source.notices()[0]
     assert re.fullmatch(
@@ -80,11 +82,11 @@ async def test_the_last_words_of_one_that_ends_are_passed_on(tmp_path: Path) -> 
 async def test_a_slow_one_holds_nobody_up_for_longer_than_its_time(tmp_path: Path) -> None:
     servers = (hostile("silent", tmp_path, startup_timeout_s=2.0), hostile("good", tmp_path))
     began = time.monotonic()
-    async with opened(*servers, folder=tmp_path) as (tools, source):
+    async with open_servers(*servers, folder=tmp_path) as (tools, source):
         assert list(tools) == ["mcp__good__act"]
         assert len(source.notices()) == 1
         assert time.monotonic() - began < 8
-        assert (await called(tools["mcp__good__act"])).outcome == "ok"
+        assert (await call_server_tool(tools["mcp__good__act"])).outcome == "ok"
 
 
 async def test_a_banner_and_broken_bytes_are_passed_over(tmp_path: Path) -> None:
@@ -129,7 +131,7 @@ async def test_a_bad_entry_costs_no_other(tmp_path: Path) -> None:
 
 
 async def test_a_schema_that_no_provider_takes_costs_its_tool(tmp_path: Path) -> None:
-    async with opened(hostile("bad_schema", tmp_path), folder=tmp_path) as (tools, source):
+    async with open_servers(hostile("bad_schema", tmp_path), folder=tmp_path) as (tools, source):
         loop, bomb = tools.values()
         said = "\n".join(source.notices())
     inner = {"self": {}, "list": {"type": "array", "items": {}}}
@@ -151,7 +153,7 @@ async def test_a_schema_made_to_take_for_ever_takes_no_time(tmp_path: Path) -> N
 
 
 async def test_arguments_that_do_not_fit_are_not_sent(tmp_path: Path) -> None:
-    async with opened(hostile("good", tmp_path), folder=tmp_path) as (tools, _):
+    async with open_servers(hostile("good", tmp_path), folder=tmp_path) as (tools, _):
         with pytest.raises(
             BadArguments, match=r"mcp__good__act: n: 'x' is not of type 'integer'. Expected: n"
         ):
@@ -160,8 +162,8 @@ async def test_arguments_that_do_not_fit_are_not_sent(tmp_path: Path) -> None:
 
 
 async def test_what_a_call_came_to_is_unknown_if_its_server_died(tmp_path: Path) -> None:
-    async with opened(hostile("dies", tmp_path), folder=tmp_path) as (tools, _):
-        outcome = await called(tools["mcp__dies__act"])
+    async with open_servers(hostile("dies", tmp_path), folder=tmp_path) as (tools, _):
+        outcome = await call_server_tool(tools["mcp__dies__act"])
         assert outcome.outcome == "unknown"
         assert outcome.content == (
             "The tool server dies went away while this ran (it ended). It may or may not have taken effect."
@@ -169,15 +171,18 @@ async def test_what_a_call_came_to_is_unknown_if_its_server_died(tmp_path: Path)
         )
         assert len((tmp_path / "calls").read_text().splitlines()) == 1
         # It is started again for the next call, and told apart from the call before.
-        assert (await called(tools["mcp__dies__act"])).outcome == "unknown"
-        later = await called(tools["mcp__dies__act"])
+        assert (await call_server_tool(tools["mcp__dies__act"])).outcome == "unknown"
+        later = await call_server_tool(tools["mcp__dies__act"])
         assert later.outcome in ("unknown", "error")
 
 
 async def test_a_call_that_is_not_answered_ends_in_time_and_the_next_one_works(tmp_path: Path) -> None:
-    async with opened(hostile("never_answers", tmp_path, timeout_s=0.5), folder=tmp_path) as (tools, source):
+    async with open_servers(hostile("never_answers", tmp_path, timeout_s=0.5), folder=tmp_path) as (
+        tools,
+        source,
+    ):
         began = time.monotonic()
-        outcome = await called(tools["mcp__never-answers__act"])
+        outcome = await call_server_tool(tools["mcp__never-answers__act"])
         assert (outcome.outcome, time.monotonic() - began < 3) == ("timeout", True)
         assert "it sent no message for 0.5 s. It may have taken effect." in outcome.content
         assert source.health()["never-answers"].state == "up"
@@ -200,8 +205,8 @@ async def test_a_message_of_20_megabytes_is_not_taken(tmp_path: Path) -> None:
 
 
 async def test_a_long_result_is_cut_and_kept_whole(tmp_path: Path) -> None:
-    async with opened(hostile("big_result", tmp_path), folder=tmp_path) as (tools, _):
-        outcome = await called(tools["mcp__big-result__act"])
+    async with open_servers(hostile("big_result", tmp_path), folder=tmp_path) as (tools, _):
+        outcome = await call_server_tool(tools["mcp__big-result__act"])
     assert len(outcome.content) < 51_000
     assert "[... 2,950,000 characters left out ...]" in outcome.content
     assert outcome.full_output == b"x" * 3_000_000
@@ -227,7 +232,7 @@ async def test_an_error_of_the_server_is_shown_without_its_control_characters(tm
 
 
 async def test_descriptions_hide_nothing(tmp_path: Path) -> None:
-    async with opened(hostile("control_characters", tmp_path), folder=tmp_path) as (tools, _):
+    async with open_servers(hostile("control_characters", tmp_path), folder=tmp_path) as (tools, _):
         (tool,) = tools.values()
     assert tool.spec.description == "acts]0;owned gnihton "
 
@@ -242,11 +247,11 @@ async def test_a_flood_of_notifications_does_not_reach_anybody(tmp_path: Path) -
 
 
 async def test_a_tool_that_changed_behind_its_name_is_not_run(tmp_path: Path) -> None:
-    async with opened(hostile("rug_pull", tmp_path), folder=tmp_path) as (tools, source):
+    async with open_servers(hostile("rug_pull", tmp_path), folder=tmp_path) as (tools, source):
         tool = tools["mcp__rug-pull__act"]
-        assert (await called(tool)).outcome == "ok"
+        assert (await call_server_tool(tool)).outcome == "ok"
         await asyncio.sleep(2.1)
-        outcome = await called(tool)
+        outcome = await call_server_tool(tool)
         assert outcome.outcome == "error"
         assert "has changed its tool act since this session recorded it" in outcome.content
         assert len((tmp_path / "calls").read_text().splitlines()) == 1
@@ -257,16 +262,16 @@ async def test_a_tool_that_changed_behind_its_name_is_not_run(tmp_path: Path) ->
 
 async def test_progress_is_shown_and_gives_a_call_more_time(tmp_path: Path) -> None:
     heard: list[str] = []
-    async with opened(hostile("progress", tmp_path, timeout_s=1.0), folder=tmp_path) as (tools, _):
-        outcome = await called(tools["mcp__progress__act"], output=heard)
+    async with open_servers(hostile("progress", tmp_path, timeout_s=1.0), folder=tmp_path) as (tools, _):
+        outcome = await call_server_tool(tools["mcp__progress__act"], output=heard)
     assert (outcome.outcome, heard[0], heard[-1]) == ("ok", "0/4 part 0\n", "3/4 part 3\n")
 
 
 async def test_a_question_that_nobody_answers_is_declined_and_told(tmp_path: Path) -> None:
     told: list[str] = []
     server = hostile("asks", tmp_path)
-    async with opened(server, folder=tmp_path, host=Host(tell=told.append)) as (tools, _):
-        outcome = await called(tools["mcp__asks__act"])
+    async with open_servers(server, folder=tmp_path, host=Host(tell=told.append)) as (tools, _):
+        outcome = await call_server_tool(tools["mcp__asks__act"])
     assert json.loads(outcome.content)["action"] == "decline"
     assert told == [
         "The tool server asks asked a question, which was declined, because nobody is there to answer: Who?"
@@ -280,8 +285,8 @@ async def test_a_person_answers_a_question(tmp_path: Path) -> None:
         return ElicitationAnswer("accept", {"name": "Ada"})
 
     server = hostile("asks", tmp_path)
-    async with opened(server, folder=tmp_path, host=Host(asks_person=ask)) as (tools, _):
-        outcome = await called(tools["mcp__asks__act"])
+    async with open_servers(server, folder=tmp_path, host=Host(asks_person=ask)) as (tools, _):
+        outcome = await call_server_tool(tools["mcp__asks__act"])
     assert json.loads(outcome.content)["content"] == {"name": "Ada"}
 
 
@@ -290,18 +295,21 @@ async def test_a_server_asks_the_model_only_if_it_may(tmp_path: Path) -> None:
         return "demo", f"{text} ({most_tokens})"
 
     host = Host(samples=sample)
-    async with opened(hostile("samples", tmp_path), folder=tmp_path, host=host) as (tools, _):
-        refused = await called(tools["mcp__samples__act"])
+    async with open_servers(hostile("samples", tmp_path), folder=tmp_path, host=host) as (tools, _):
+        refused = await call_server_tool(tools["mcp__samples__act"])
     assert "content" not in json.loads(refused.content)
-    async with opened(hostile("samples", tmp_path, sampling=True), folder=tmp_path, host=host) as (tools, _):
-        allowed = await called(tools["mcp__samples__act"])
+    async with open_servers(hostile("samples", tmp_path, sampling=True), folder=tmp_path, host=host) as (
+        tools,
+        _,
+    ):
+        allowed = await call_server_tool(tools["mcp__samples__act"])
     assert json.loads(allowed.content)["content"]["text"] == "user: hi (9)"
 
 
 async def test_a_server_is_told_the_folders_of_the_session(tmp_path: Path) -> None:
     host = Host(roots=(tmp_path,))
-    async with opened(hostile("roots", tmp_path), folder=tmp_path, host=host) as (tools, _):
-        outcome = await called(tools["mcp__roots__act"])
+    async with open_servers(hostile("roots", tmp_path), folder=tmp_path, host=host) as (tools, _):
+        outcome = await call_server_tool(tools["mcp__roots__act"])
     assert json.loads(outcome.content)["roots"][0]["uri"] == tmp_path.as_uri()
 
 
@@ -320,14 +328,14 @@ async def test_one_that_does_not_heed_its_end_is_ended(tmp_path: Path) -> None:
 
 
 async def test_what_stands_in_for_a_server_serves_its_tools(tmp_path: Path) -> None:
-    first = configured("first", tmp_path, command="no-such-program", fallback="good")
-    async with opened(first, hostile("good", tmp_path), folder=tmp_path) as (tools, source):
+    first = configure_server("first", tmp_path, command="no-such-program", fallback="good")
+    async with open_servers(first, hostile("good", tmp_path), folder=tmp_path) as (tools, source):
         assert list(tools) == ["mcp__first__act", "mcp__good__act"]
-        assert (await called(tools["mcp__first__act"], '{"n": 5}')).content == "done 5"
+        assert (await call_server_tool(tools["mcp__first__act"], '{"n": 5}')).content == "done 5"
         assert source.notices() == ()
 
 
 async def test_hints_count_only_where_the_person_says_so(tmp_path: Path) -> None:
-    async with opened(hostile("good", tmp_path), folder=tmp_path) as (tools, _):
+    async with open_servers(hostile("good", tmp_path), folder=tmp_path) as (tools, _):
         assert tools["mcp__good__act"].effect == "effect"
         assert "a tool of the server good (definition " in tools["mcp__good__act"].traits.description

@@ -11,7 +11,7 @@ import pytest
 from support.commands.command import Command
 from support.models.server import ModelServer, call, say
 from support.places import SUPPORT
-from support.tool_servers.configured import called, configured, opened
+from support.tool_servers.configured import call_server_tool, configure_server, open_servers
 
 from sandbur.actions.ports import BadArguments
 from sandbur.agent.extensions.mcp.server_requests.inquiry import ANSWER
@@ -39,13 +39,15 @@ def booked(folder: Path) -> list[str]:
 
 
 async def test_a_question_outlives_the_server_and_is_answered_by_another_call(tmp_path: Path) -> None:
-    server = configured("it", tmp_path, command=sys.executable, args=[ASKING, str(tmp_path / "bookings")])
-    async with opened(server, folder=tmp_path) as (tools, _):
-        asked = await called(tools[BOOK], '{"city": "Rome"}')
+    server = configure_server(
+        "it", tmp_path, command=sys.executable, args=[ASKING, str(tmp_path / "bookings")]
+    )
+    async with open_servers(server, folder=tmp_path) as (tools, _):
+        asked = await call_server_tool(tools[BOOK], '{"city": "Rome"}')
         assert QUESTION in asked.content
         assert booked(tmp_path) == []
     question = question_in(asked.content)
-    async with opened(server, folder=tmp_path) as (tools, _):
+    async with open_servers(server, folder=tmp_path) as (tools, _):
         assert (tools[ANSWER].traits.asks, tools[ANSWER].effect) == ("always", "effect")
         for wrong, said in (
             ({"question": "qabc"}, "there is no open question qabc"),
@@ -55,7 +57,7 @@ async def test_a_question_outlives_the_server_and_is_answered_by_another_call(tm
         ):
             with pytest.raises(BadArguments, match=re.escape(said)):
                 tools[ANSWER].parse(answer(question, **wrong))
-        outcome = await called(tools[ANSWER], answer(question))
+        outcome = await call_server_tool(tools[ANSWER], answer(question))
         assert (outcome.outcome, outcome.content) == ("ok", "booked in Rome for Ada")
         with pytest.raises(BadArguments, match="no open question"):
             tools[ANSWER].parse(answer(question))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from support.models.server import ModelServer, ToolCall, Turn, call, calls, fail, say, stream_of
-from support.models.talk import SYSTEM, TOOLS, asked, connected, converse, results, talk
+from support.models.talk import SYSTEM, TOOLS, ask_model, connect_to_model, converse, results, talk
 
 from sandbur.actions.ports import ModelRequest
 from sandbur.state.conversation.messages import Message, person_message
@@ -29,7 +29,7 @@ def streamed(*chunks: dict[str, Any] | str, end: str = "data: [DONE]\n\n") -> An
 
 
 async def reply_of(*chunks: dict[str, Any] | str, end: str = "data: [DONE]\n\n") -> Message:
-    async with ModelServer([streamed(*chunks, end=end)]) as server, connected(server, "chat") as model:
+    async with ModelServer([streamed(*chunks, end=end)]) as server, connect_to_model(server, "chat") as model:
         return (await talk(model)).reply.message
 
 
@@ -108,14 +108,14 @@ async def test_content_may_be_a_list_of_parts():
 @pytest.mark.parametrize("finish", ["stop", "eos", "function_call", "STOP"])
 async def test_any_finish_reason_with_calls_means_tool_calls(finish: str):
     chunks = [delta(tool_calls=[piece("ls", CALL, id="1", index=0)]), delta(finish)]
-    async with ModelServer([streamed(*chunks)]) as server, connected(server, "chat") as model:
+    async with ModelServer([streamed(*chunks)]) as server, connect_to_model(server, "chat") as model:
         assert (await talk(model)).reply.finish == "tool_calls"
 
 
 @pytest.mark.parametrize("finish", ["stop", "eos_token", "tool_calls"])
 async def test_any_finish_reason_without_calls_means_stop(finish: str):
     chunks = [delta(content="hi"), delta(finish)]
-    async with ModelServer([streamed(*chunks)]) as server, connected(server, "chat") as model:
+    async with ModelServer([streamed(*chunks)]) as server, connect_to_model(server, "chat") as model:
         assert (await talk(model)).reply.finish == "stop"
 
 
@@ -151,7 +151,7 @@ async def test_a_missing_done_mark_does_not_matter_after_a_finish_reason():
 
 async def test_bad_utf8_is_replaced():
     body = b'data: {"choices":[{"delta":{"content":"a\xff\xfeb"},"finish_reason":"stop"}]}\n\n'
-    async with ModelServer([stream_of(body)]) as server, connected(server, "chat") as model:
+    async with ModelServer([stream_of(body)]) as server, connect_to_model(server, "chat") as model:
         assert (await talk(model)).reply.message.text == "a\ufffd\ufffdb"
 
 
@@ -160,7 +160,10 @@ async def test_a_server_that_does_not_stream_is_read_all_the_same():
 
     message = {"role": "assistant", "content": "whole", "tool_calls": [piece("ls", CALL, id="1")]}
     body = {"choices": [{"message": message, "finish_reason": "tool_calls"}], "usage": {"prompt_tokens": 7}}
-    async with ModelServer([Raw(json.dumps(body).encode())]) as server, connected(server, "chat") as model:
+    async with (
+        ModelServer([Raw(json.dumps(body).encode())]) as server,
+        connect_to_model(server, "chat") as model,
+    ):
         reply = (await talk(model)).reply
     assert (reply.message.text, reply.message.tool_uses[0].arguments) == ("whole", CALL)
     assert reply.usage.input_tokens == 7
@@ -175,7 +178,7 @@ async def test_only_the_first_of_several_choices_counts():
 
 async def test_a_refusal_in_words_is_shown_and_finishes_as_refusal():
     chunks = [delta(refusal="I will"), delta(refusal=" not."), delta("stop")]
-    async with ModelServer([streamed(*chunks)]) as server, connected(server, "chat") as model:
+    async with ModelServer([streamed(*chunks)]) as server, connect_to_model(server, "chat") as model:
         heard = await talk(model)
     assert (heard.answer, heard.reply.finish) == ("I will not.", "refusal")
 
@@ -183,7 +186,7 @@ async def test_a_refusal_in_words_is_shown_and_finishes_as_refusal():
 async def test_gemini_signatures_go_back_with_their_calls():
     signed = {"extra_content": {"google": {"thought_signature": "c2ln"}}}
     script = [calls(ToolCall("t", CALL, extra=signed)), say("done")]
-    async with ModelServer(script) as server, connected(server, "gemini/gemini-x") as model:
+    async with ModelServer(script) as server, connect_to_model(server, "gemini/gemini-x") as model:
         await converse(model, 2)
         (sent,) = server.requests[1].body["messages"][2]["tool_calls"]
     assert sent["extra_content"] == signed["extra_content"]
@@ -191,17 +194,17 @@ async def test_gemini_signatures_go_back_with_their_calls():
 
 async def test_gemini_gets_the_documented_sign_for_calls_of_other_models():
     async with ModelServer([calls(ToolCall("t", CALL)), say("x")]) as server:
-        async with connected(server, "chat") as other:
+        async with connect_to_model(server, "chat") as other:
             reply = (await talk(other)).reply
-        async with connected(server, "gemini/gemini-x") as model:
-            await talk(model, asked(person_message("hi"), reply.message, *results(reply)))
+        async with connect_to_model(server, "gemini/gemini-x") as model:
+            await talk(model, ask_model(person_message("hi"), reply.message, *results(reply)))
         (sent,) = server.requests[1].body["messages"][2]["tool_calls"]
     assert "skip" in sent["extra_content"]["google"]["thought_signature"]
 
 
 async def test_deepseek_gets_reasoning_with_every_call_even_if_there_was_none():
     script = [calls(ToolCall("t", CALL), reasoning="Why?"), calls(ToolCall("t", CALL)), say("done")]
-    async with ModelServer(script) as server, connected(server, "deepseek/deepseek-x") as model:
+    async with ModelServer(script) as server, connect_to_model(server, "deepseek/deepseek-x") as model:
         await converse(model, 3)
         said = [m for m in server.requests[2].body["messages"] if m["role"] == "assistant"]
     assert [message["reasoning_content"] for message in said] == ["Why?", ""]
@@ -219,9 +222,9 @@ async def test_reasoning_details_are_joined_and_sent_back_with_unknown_extras():
         delta("stop"),
     ]
     async with ModelServer([streamed(*chunks), say("x")]) as server:
-        async with connected(server, "openrouter/vendor/model") as model:
+        async with connect_to_model(server, "openrouter/vendor/model") as model:
             heard = await talk(model)
-            await talk(model, asked(person_message("hello"), heard.reply.message, person_message("more")))
+            await talk(model, ask_model(person_message("hello"), heard.reply.message, person_message("more")))
         assert server.requests[0].body["model"] == "vendor/model"
         sent = server.requests[1].body["messages"][2]
     assert heard.thought == "Let me"
@@ -239,7 +242,10 @@ async def test_reasoning_details_are_joined_and_sent_back_with_unknown_extras():
 
 async def test_a_server_without_stream_options_is_not_asked_again():
     refusal = fail(400, "Unrecognized request argument supplied: stream_options")
-    async with ModelServer([refusal, say("a"), say("b")]) as server, connected(server, "chat") as model:
+    async with (
+        ModelServer([refusal, say("a"), say("b")]) as server,
+        connect_to_model(server, "chat") as model,
+    ):
         await talk(model)
         await talk(model)
         assert ["stream_options" in request.body for request in server.requests] == [True, False, False]
@@ -249,7 +255,10 @@ async def test_a_server_without_stream_options_is_not_asked_again():
     ("name", "field"), [("openai-chat/x", "max_completion_tokens"), ("deepseek/x", "max_tokens")]
 )
 async def test_the_output_limit_has_the_field_that_the_provider_knows(name: str, field: str):
-    async with ModelServer([say("a")]) as server, connected(server, name, max_output_tokens=99) as model:
+    async with (
+        ModelServer([say("a")]) as server,
+        connect_to_model(server, name, max_output_tokens=99) as model,
+    ):
         await talk(model)
         assert server.requests[0].body[field] == 99
 
@@ -257,7 +266,7 @@ async def test_the_output_limit_has_the_field_that_the_provider_knows(name: str,
 async def test_replayed_reasoning_that_a_server_refuses_is_left_out_from_then_on():
     refusal = fail(400, "property 'reasoning_content' is unsupported")
     script = [say("one", reasoning="hm"), refusal, say("two"), say("three")]
-    async with ModelServer(script) as server, connected(server, "chat") as model:
+    async with ModelServer(script) as server, connect_to_model(server, "chat") as model:
         history = await converse(model, 2)
         await talk(model, ModelRequest(SYSTEM, TOOLS, (history,)))
         sent = ["reasoning_content" in str(request.body) for request in server.requests]
@@ -266,7 +275,7 @@ async def test_replayed_reasoning_that_a_server_refuses_is_left_out_from_then_on
 
 async def test_an_empty_reply_is_asked_for_once_more_and_then_an_error():
     script = [Turn(), say("here"), Turn(reasoning="only thoughts"), Turn(finish="length")]
-    async with ModelServer(script) as server, connected(server, "chat") as model:
+    async with ModelServer(script) as server, connect_to_model(server, "chat") as model:
         heard = await talk(model)
         assert heard.reply.message.text == "here"
         assert len(heard.notices) == 1
@@ -279,7 +288,7 @@ async def test_an_empty_reply_is_asked_for_once_more_and_then_an_error():
 async def test_the_history_may_grow_in_the_middle_between_two_steps():
     chat_history = Transcript.of(person_message("goal"))
     script = [call("run_shell_command", command="ls"), say("step one done"), say("step two done")]
-    async with ModelServer(script) as server, connected(server, "chat") as model:
+    async with ModelServer(script) as server, connect_to_model(server, "chat") as model:
         step = Transcript.of(person_message("step one"))
         reply = (await talk(model, ModelRequest(SYSTEM, TOOLS, (chat_history, step)))).reply
         step = step.append(reply.message, *results(reply))

@@ -4,7 +4,7 @@
 
 import pytest
 from support.models.server import ModelServer, fail
-from support.models.talk import WIRES, connected, talk
+from support.models.talk import WIRES, connect_to_model, talk
 
 from sandbur.agent.models.failures import is_context_full
 from sandbur.state.errors import ContextFull, Overloaded
@@ -54,7 +54,7 @@ def test_other_errors_are_not_taken_for_a_full_context(case: tuple[int, str, str
 @pytest.mark.parametrize("wire", WIRES)
 async def test_a_full_context_is_raised_at_once(wire: str):
     refusal = fail(400, "prompt is too long: 208310 tokens > 200000 maximum", type="invalid_request_error")
-    async with ModelServer([refusal]) as server, connected(server, wire) as model:
+    async with ModelServer([refusal]) as server, connect_to_model(server, wire) as model:
         with pytest.raises(ContextFull, match="208310"):
             await talk(model)
         assert server.served == 1
@@ -62,6 +62,9 @@ async def test_a_full_context_is_raised_at_once(wire: str):
 
 async def test_a_rate_of_tokens_is_not_a_full_context():
     status, code, text = OTHERS["rate"]
-    async with ModelServer([fail(status, text, code=code)] * 3) as server, connected(server, "chat") as model:
+    async with (
+        ModelServer([fail(status, text, code=code)] * 3) as server,
+        connect_to_model(server, "chat") as model,
+    ):
         with pytest.raises(Overloaded):
             await talk(model)

@@ -5,7 +5,7 @@ import json
 import pytest
 from support.models.files import PDF, base64_of, png
 from support.models.server import ModelServer, ToolCall, calls, say
-from support.models.talk import SYSTEM, TOOLS, WIRES, asked, connected, converse, talk
+from support.models.talk import SYSTEM, TOOLS, WIRES, ask_model, connect_to_model, converse, talk
 
 from sandbur.actions.ports import ModelRequest, Reply
 from sandbur.state.conversation.messages import (
@@ -37,7 +37,10 @@ async def test_what_a_model_confuses_is_sent_back_in_a_legal_form(wire: str):
         ToolCall("t", '{"a": NaN}'),
         ToolCall("ünï", "[" * 100_000),
     ]
-    async with ModelServer([calls(*confused), say("sorry")]) as server, connected(server, wire) as model:
+    async with (
+        ModelServer([calls(*confused), say("sorry")]) as server,
+        connect_to_model(server, wire) as model,
+    ):
         history = await converse(model, 2)
         assert server.rejections == []
     uses = next(m for m in history if m.tool_uses).tool_uses
@@ -48,7 +51,7 @@ async def test_what_a_model_confuses_is_sent_back_in_a_legal_form(wire: str):
 @every_wire
 async def test_duplicated_call_ids_of_one_reply_are_renamed(wire: str):
     script = [calls(ToolCall("a", "{}", id="same"), ToolCall("b", "{}", id="same"), reasoning="hm"), say("x")]
-    async with ModelServer(script) as server, connected(server, wire) as model:
+    async with ModelServer(script) as server, connect_to_model(server, wire) as model:
         history = await converse(model, 2)
         assert server.rejections == []
     message = next(m for m in history if m.tool_uses)
@@ -72,8 +75,8 @@ async def test_a_history_of_another_provider_is_rebuilt_in_legal_form(wire: str)
     )
     answers = [tool_message(ToolResult(call_id=i, tool="t", outcome="error", content="")) for i in ids]
     history = [person_message("hello"), foreign, *answers, runtime_message("note"), person_message("more")]
-    async with ModelServer([say("fine")]) as server, connected(server, wire) as model:
-        await talk(model, asked(*history))
+    async with ModelServer([say("fine")]) as server, connect_to_model(server, wire) as model:
+        await talk(model, ask_model(*history))
         assert server.rejections == []
         assert b"thought" not in server.requests[0].raw
 
@@ -95,8 +98,8 @@ async def test_a_command_of_the_person_is_told_in_words_that_every_provider_take
         ran(2, "denied"),
         person_message("so?"),
     ]
-    async with ModelServer([say("fine")]) as server, connected(server, wire) as model:
-        await talk(model, asked(*history))
+    async with ModelServer([say("fine")]) as server, connect_to_model(server, wire) as model:
+        await talk(model, ask_model(*history))
         assert server.rejections == []
         sent = json.dumps(server.requests[0].body)
     assert sent.count("I ran this shell command myself:\\n```\\nls -la\\n```") == 3
@@ -112,8 +115,8 @@ async def test_images_and_documents_are_sent(wire: str):
         Document.from_bytes(PDF, "a.pdf"),
     )
     message = Message(role="user", origin="person", blocks=blocks)
-    async with ModelServer([say("seen")]) as server, connected(server, wire) as model:
-        await talk(model, asked(message))
+    async with ModelServer([say("seen")]) as server, connect_to_model(server, wire) as model:
+        await talk(model, ask_model(message))
         raw = server.requests[0].raw
     assert base64_of(png()) in raw
     assert base64_of(PDF) in raw
@@ -123,7 +126,7 @@ async def test_images_and_documents_are_sent(wire: str):
 @every_wire
 async def test_lone_surrogates_and_nul_still_make_valid_json(wire: str):
     request = ModelRequest("a\ud800b", TOOLS, (Transcript.of(person_message("c\x00d")),))
-    async with ModelServer([say("ok")]) as server, connected(server, wire) as model:
+    async with ModelServer([say("ok")]) as server, connect_to_model(server, wire) as model:
         await talk(model, request)
         sent = json.dumps(server.requests[0].body)
     assert "a\\ufffdb" in sent
@@ -133,7 +136,7 @@ async def test_lone_surrogates_and_nul_still_make_valid_json(wire: str):
 @every_wire
 async def test_reasoning_is_shown_kept_and_replayed_verbatim(wire: str):
     script = [calls(ToolCall("t", "{}"), reasoning="Let me think."), say("done")]
-    async with ModelServer(script) as server, connected(server, wire) as model:
+    async with ModelServer(script) as server, connect_to_model(server, wire) as model:
         history = await converse(model, 2)
         assert server.rejections == []
         replayed = server.requests[1].raw
@@ -149,11 +152,11 @@ async def test_reasoning_is_shown_kept_and_replayed_verbatim(wire: str):
 async def test_reasoning_of_another_model_is_not_replayed(wire: str):
     script = [say("one", reasoning="private"), say("two")]
     async with ModelServer(script) as server:
-        async with connected(server, wire) as model:
+        async with connect_to_model(server, wire) as model:
             reply = (await talk(model)).reply
         name = {"chat": "openai-chat", "responses": "openai-responses", "messages": "anthropic"}[wire]
-        async with connected(server, f"{name}/another") as other:
-            await talk(other, asked(person_message("hello"), reply.message, person_message("more")))
+        async with connect_to_model(server, f"{name}/another") as other:
+            await talk(other, ask_model(person_message("hello"), reply.message, person_message("more")))
         assert b"private" not in server.requests[1].raw
         assert b"one" in server.requests[1].raw
         assert server.rejections == []
@@ -180,7 +183,7 @@ async def test_step_summaries_and_notes_make_a_history_that_providers_accept(wir
         runtime_message("  "),
         person_message("now"),
     )
-    async with ModelServer([say("ok")]) as server, connected(server, wire) as model:
+    async with ModelServer([say("ok")]) as server, connect_to_model(server, wire) as model:
         reply = (await talk(model, ModelRequest(SYSTEM, TOOLS, (chat_history, step)))).reply
         assert server.rejections == []
     assert isinstance(reply, Reply)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.models.files import MP3, MP4, PDF, WAV, base64_of, png
 from support.models.server import ModelServer, Request, fail, say
-from support.models.talk import asked, connected, talk
+from support.models.talk import ask_model, connect_to_model, talk
 
 from sandbur import Audio, Document, Image, Video
 from sandbur.actions.turn.model_call import refusal_of
@@ -28,14 +28,14 @@ def model_of(name: str) -> WireModel:
 
 async def content_of(server: ModelServer, model: WireModel, *files: Any) -> list[dict[str, Any]]:
     """Send files and return the parts of the message as they arrived."""
-    await talk(model, asked(person_message([*files, "?"])))
+    await talk(model, ask_model(person_message([*files, "?"])))
     assert server.rejections == []
     body = server.requests[-1].body
     return (body.get("messages") or body["input"])[-1]["content"]
 
 
 async def test_chat_completions_gets_audio_and_video_as_parts() -> None:
-    async with ModelServer([say("heard")]) as server, connected(server, "openrouter/x") as model:
+    async with ModelServer([say("heard")]) as server, connect_to_model(server, "openrouter/x") as model:
         sound, tone, film, _ = await content_of(server, model, SOUND, Audio.from_bytes(MP3), FILM)
     assert sound == {"type": "input_audio", "input_audio": {"data": base64_of(WAV).decode(), "format": "wav"}}
     assert tone["input_audio"]["format"] == "mp3"
@@ -43,7 +43,10 @@ async def test_chat_completions_gets_audio_and_video_as_parts() -> None:
 
 
 async def test_a_provider_that_wants_audio_as_an_address_gets_it_so() -> None:
-    async with ModelServer([say("heard")]) as server, connected(server, "dashscope/qwen-omni") as model:
+    async with (
+        ModelServer([say("heard")]) as server,
+        connect_to_model(server, "dashscope/qwen-omni") as model,
+    ):
         sound, at, _ = await content_of(server, model, SOUND, Audio.from_url("https://example.org/a.mp3"))
     assert sound["input_audio"]["data"].startswith("data:audio/wav;base64,")
     assert at["input_audio"] == {"data": "https://example.org/a.mp3", "format": "mp3"}
@@ -51,7 +54,7 @@ async def test_a_provider_that_wants_audio_as_an_address_gets_it_so() -> None:
 
 @pytest.mark.parametrize("wire", ["chat", "responses", "messages"])
 async def test_a_picture_at_an_address_is_passed_on_and_never_fetched(wire: str) -> None:
-    async with ModelServer([say("seen")]) as server, connected(server, wire) as model:
+    async with ModelServer([say("seen")]) as server, connect_to_model(server, wire) as model:
         part, _ = await content_of(server, model, PICTURE_AT)
     url = "https://example.org/a.png"
     assert part in (
@@ -63,7 +66,7 @@ async def test_a_picture_at_an_address_is_passed_on_and_never_fetched(wire: str)
 
 @pytest.mark.parametrize("wire", ["responses", "messages"])
 async def test_a_pdf_at_an_address_is_passed_on(wire: str) -> None:
-    async with ModelServer([say("read")]) as server, connected(server, wire) as model:
+    async with ModelServer([say("read")]) as server, connect_to_model(server, wire) as model:
         part, _ = await content_of(server, model, PAPER_AT)
     url = "https://example.org/a.pdf"
     assert part in (
@@ -75,11 +78,11 @@ async def test_a_pdf_at_an_address_is_passed_on(wire: str) -> None:
 async def test_the_detail_of_a_picture_goes_to_providers_that_have_it() -> None:
     picture = Image.from_bytes(png(), detail="low")
     async with ModelServer([say("1"), say("2"), say("3")]) as server:
-        async with connected(server, "chat") as model:
+        async with connect_to_model(server, "chat") as model:
             assert (await content_of(server, model, picture))[0]["image_url"]["detail"] == "low"
-        async with connected(server, "responses") as model:
+        async with connect_to_model(server, "responses") as model:
             assert (await content_of(server, model, picture))[0]["detail"] == "low"
-        async with connected(server, "messages") as model:
+        async with connect_to_model(server, "messages") as model:
             assert "detail" not in str(await content_of(server, model, picture))
 
 
@@ -118,7 +121,7 @@ async def test_a_server_that_turns_video_down_gets_a_line_for_it_and_keeps_its_p
     def answer(request: Request) -> Any:
         return fail(400, "unknown variant `video_url`") if base64_of(MP4) in request.raw else say("fine")
 
-    async with ModelServer(answer) as server, connected(server, "openrouter/x") as model:
+    async with ModelServer(answer) as server, connect_to_model(server, "openrouter/x") as model:
         parts = await content_of(server, model, Image.from_bytes(png()), FILM)
     assert [part["type"] for part in parts] == ["image_url", "text", "text"]
     assert parts[1]["text"] == f"[video/mp4, {len(MP4)} bytes: not sent. {model.name} refused it.]"
@@ -129,8 +132,8 @@ async def test_an_address_that_a_provider_cannot_read_leaves_other_pictures_alon
         is_there = b'https://example.org/a.png"' in request.raw
         return fail(400, "Error while downloading the image") if is_there else say("fine")
 
-    async with ModelServer(answer) as server, connected(server, "chat") as model:
-        told = await talk(model, asked(person_message([Image.from_bytes(png()), PICTURE_AT, "?"])))
+    async with ModelServer(answer) as server, connect_to_model(server, "chat") as model:
+        told = await talk(model, ask_model(person_message([Image.from_bytes(png()), PICTURE_AT, "?"])))
         parts = server.requests[-1].body["messages"][-1]["content"]
     assert "did not accept the addresses of files" in told.notices[0]
     assert [part["type"] for part in parts] == ["image_url", "text", "text"]
@@ -139,10 +142,10 @@ async def test_an_address_that_a_provider_cannot_read_leaves_other_pictures_alon
 async def test_markdown_and_csv_are_sent_as_words() -> None:
     notes = Document.from_bytes(b"# Notes", "notes.md")
     async with ModelServer([say("1"), say("2")]) as server:
-        async with connected(server, "chat") as model:
-            await talk(model, asked(person_message([notes, "?"])))
-        async with connected(server, "messages") as model:
-            await talk(model, asked(person_message([notes, Document.from_bytes(PDF, "a.pdf"), "?"])))
+        async with connect_to_model(server, "chat") as model:
+            await talk(model, ask_model(person_message([notes, "?"])))
+        async with connect_to_model(server, "messages") as model:
+            await talk(model, ask_model(person_message([notes, Document.from_bytes(PDF, "a.pdf"), "?"])))
         assert server.rejections == []
     assert server.requests[0].body["messages"][-1]["content"] == "notes.md:\n# Notes\n?"
     source = server.requests[1].body["messages"][-1]["content"][0]["source"]

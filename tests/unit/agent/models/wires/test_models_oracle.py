@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from support.models.server import ModelServer, Raw, Request, ToolCall, Turn
-from support.models.talk import WIRES, asked
+from support.models.talk import WIRES, ask_model
 from support.models.wires import Wire, events_of
 
 from sandbur.actions.ports import Reply
@@ -87,7 +87,7 @@ async def ours(wire: str, pieces: Sequence[bytes]) -> Read:
     model = WireModel(
         endpoint, dialect, Canned(pieces), context_window=9999, limits=TryLimits(60), retry=retry, price=None
     )
-    events = [event async for event in model.stream(asked(person_message("hello")))]
+    events = [event async for event in model.stream(ask_model(person_message("hello")))]
     reply = events[-1]
     assert isinstance(reply, Reply)
     return Read(

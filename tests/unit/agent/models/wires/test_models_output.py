@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from support.models.server import ModelServer, Request, call, fail, say
-from support.models.talk import SHELL, WIRES, connected, environment, talk
+from support.models.talk import SHELL, WIRES, connect_to_model, environment, talk
 
 from sandbur.actions.ports import ModelRequest
 from sandbur.actions.turn.decision_tools import FINAL_ANSWER, final_answer
@@ -70,7 +70,7 @@ def closed(schema: Any) -> bool:
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_the_form_is_asked_for_natively_and_tools_stay_offered(wire: str) -> None:
-    async with ModelServer([say(ANSWER)]) as server, connected(server, MODELS[wire]) as model:
+    async with ModelServer([say(ANSWER)]) as server, connect_to_model(server, MODELS[wire]) as model:
         reply = (await talk(model, asking(form()))).reply
         [request] = server.requests
     assert reply.message.text == ANSWER
@@ -85,7 +85,7 @@ async def test_the_form_is_asked_for_natively_and_tools_stay_offered(wire: str) 
 
 
 async def test_limits_that_claude_does_not_know_are_told_in_words() -> None:
-    async with ModelServer([say(ANSWER)]) as server, connected(server, MODELS["messages"]) as model:
+    async with ModelServer([say(ANSWER)]) as server, connect_to_model(server, MODELS["messages"]) as model:
         await talk(model, asking(form()))
         asked = native(server.requests[0])
     assert asked is not None
@@ -99,7 +99,7 @@ async def test_limits_that_claude_does_not_know_are_told_in_words() -> None:
 @pytest.mark.parametrize("wire", WIRES)
 async def test_a_model_calls_tools_before_it_answers(wire: str) -> None:
     turns = [call("run_shell_command", command="ls"), say(ANSWER)]
-    async with ModelServer(turns) as server, connected(server, MODELS[wire]) as model:
+    async with ModelServer(turns) as server, connect_to_model(server, MODELS[wire]) as model:
         reply = (await talk(model, asking(form()))).reply
     assert [use.tool for use in reply.message.tool_uses] == ["run_shell_command"]
 
@@ -114,7 +114,7 @@ REFUSALS = {
 @pytest.mark.parametrize("wire", WIRES)
 async def test_a_server_that_does_not_know_it_is_asked_without(wire: str) -> None:
     turns = [fail(400, REFUSALS[wire]), say(ANSWER), call(FINAL_ANSWER, city="Oslo", degrees=1, wind=None)]
-    async with ModelServer(turns) as server, connected(server, MODELS[wire]) as model:
+    async with ModelServer(turns) as server, connect_to_model(server, MODELS[wire]) as model:
         await talk(model, asking(form()))
         await talk(model, asking(form(), forced=FINAL_ANSWER))
         first, second, third = server.requests
@@ -126,7 +126,7 @@ async def test_a_server_that_does_not_know_it_is_asked_without(wire: str) -> Non
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_a_repair_is_native_too_and_forces_no_tool(wire: str) -> None:
-    async with ModelServer([say(ANSWER)]) as server, connected(server, MODELS[wire]) as model:
+    async with ModelServer([say(ANSWER)]) as server, connect_to_model(server, MODELS[wire]) as model:
         await talk(model, asking(form(), forced=FINAL_ANSWER))
         [request] = server.requests
     assert native(request) is not None
@@ -139,7 +139,7 @@ FOREIGN = ["openai/gpt-test", "anthropic/claude-test", "deepseek/x", "openrouter
 @pytest.mark.parametrize("name", FOREIGN)
 async def test_where_it_might_keep_a_model_from_calling_tools_there_is_the_tool_alone(name: str) -> None:
     answer = call(FINAL_ANSWER, city="Oslo", degrees=1, wind=None)
-    async with ModelServer([answer] * 2) as server, connected(server, name) as model:
+    async with ModelServer([answer] * 2) as server, connect_to_model(server, name) as model:
         reply = (await talk(model, asking(form()))).reply
         await talk(model, asking(form(), forced=FINAL_ANSWER))
         assert [native(request) for request in server.requests] == [None, None]
@@ -158,7 +158,7 @@ def test_the_provider_itself_is_asked_natively_at_its_own_address() -> None:
 @pytest.mark.parametrize("wire", WIRES)
 async def test_a_schema_that_nobody_can_be_held_to_is_a_hint_or_a_tool(wire: str) -> None:
     open_form = form({"type": "object", "additionalProperties": {"type": "integer"}})
-    async with ModelServer([say('{"a": 1}')]) as server, connected(server, MODELS[wire]) as model:
+    async with ModelServer([say('{"a": 1}')]) as server, connect_to_model(server, MODELS[wire]) as model:
         await talk(model, asking(open_form))
         asked = native(server.requests[0])
     assert (asked is None) == (wire == "messages")
@@ -168,7 +168,7 @@ async def test_a_schema_that_nobody_can_be_held_to_is_a_hint_or_a_tool(wire: str
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_a_request_with_a_form_extends_one_without(wire: str) -> None:
-    async with ModelServer([say(ANSWER)] * 2) as server, connected(server, MODELS[wire]) as model:
+    async with ModelServer([say(ANSWER)] * 2) as server, connect_to_model(server, MODELS[wire]) as model:
         with_form = asking(form())
         without = ModelRequest(with_form.system, with_form.tools, with_form.histories)
         await talk(model, without)
@@ -180,7 +180,7 @@ async def test_a_request_with_a_form_extends_one_without(wire: str) -> None:
 
 async def test_effort_and_form_share_one_field_of_a_claude_request() -> None:
     async with ModelServer([say(ANSWER)]) as server:
-        async with connected(server, MODELS["messages"], effort="low") as model:
+        async with connect_to_model(server, MODELS["messages"], effort="low") as model:
             await talk(model, asking(form()))
         [request] = server.requests
     assert request.body["output_config"]["effort"] == "low"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from support.models.server import ModelServer, ToolCall, Turn, calls, fail, say, stream_of
-from support.models.talk import connected, converse, talk
+from support.models.talk import connect_to_model, converse, talk
 
 from sandbur.state.errors import ContextFull, ModelError, Overloaded
 
@@ -19,7 +19,10 @@ def completed(**fields: Any) -> dict[str, Any]:
 
 
 async def test_nothing_is_stored_and_reasoning_comes_encrypted():
-    async with ModelServer([say("a")]) as server, connected(server, "openai-responses/gpt-6.1-sol") as model:
+    async with (
+        ModelServer([say("a")]) as server,
+        connect_to_model(server, "openai-responses/gpt-6.1-sol") as model,
+    ):
         await talk(model)
         body = server.requests[0].body
     assert body["store"] is False
@@ -35,7 +38,7 @@ async def test_reasoning_items_stay_next_to_what_followed_them():
         say("x", reasoning="so"),
         say("y"),
     ]
-    async with ModelServer(script) as server, connected(server, "responses") as model:
+    async with ModelServer(script) as server, connect_to_model(server, "responses") as model:
         await converse(model, 3)
         kinds = [item.get("type") or item["role"] for item in server.requests[2].body["input"]]
         assert server.rejections == []
@@ -47,7 +50,7 @@ async def test_reasoning_items_stay_next_to_what_followed_them():
 
 async def test_fields_that_the_neutral_form_does_not_know_are_sent_back():
     async with ModelServer([say("a", extra={"phase": "commentary"}), say("b")]) as server:
-        async with connected(server, "responses") as model:
+        async with connect_to_model(server, "responses") as model:
             await converse(model, 2)
         assert server.requests[1].body["input"][1]["phase"] == "commentary"
 
@@ -61,7 +64,7 @@ async def test_fields_that_the_neutral_form_does_not_know_are_sent_back():
 )
 async def test_a_field_that_the_model_does_not_take_is_left_out(message: str, field: str):
     async with ModelServer([fail(400, message), say("a"), say("b")]) as server:
-        async with connected(server, "openai-responses/gpt-6.1-sol") as model:
+        async with connect_to_model(server, "openai-responses/gpt-6.1-sol") as model:
             await talk(model)
             await talk(model)
         assert [field in request.body for request in server.requests] == [True, False, False]
@@ -80,7 +83,7 @@ async def test_a_failed_response_is_what_its_code_says(error: dict[str, Any], ki
     failed = {"type": "response.failed", "response": {"status": "failed", "error": error}}
     flat = {"type": "error", **error}
     for answer in (events(failed), events(flat)):
-        async with ModelServer([answer] * 3) as server, connected(server, "responses") as model:
+        async with ModelServer([answer] * 3) as server, connect_to_model(server, "responses") as model:
             with pytest.raises(ModelError) as caught:
                 await talk(model)
         assert type(caught.value) is kind or (kind is ModelError and not isinstance(caught.value, Overloaded))
@@ -94,7 +97,7 @@ async def test_items_are_taken_from_the_end_if_they_did_not_come_before():
     ]
     async with (
         ModelServer([events(completed(output=output))]) as server,
-        connected(server, "responses") as model,
+        connect_to_model(server, "responses") as model,
     ):
         reply = (await talk(model)).reply
     assert (reply.message.text, reply.message.tool_uses[0].call_id) == ("late", "c1")
@@ -105,7 +108,7 @@ async def test_a_stream_that_ends_without_its_last_event_is_no_reply():
     delta = {"type": "response.output_text.delta", "output_index": 0, "delta": "half"}
     async with (
         ModelServer([events(delta), say("whole")]) as server,
-        connected(server, "responses") as model,
+        connect_to_model(server, "responses") as model,
     ):
         heard = await talk(model)
     assert heard.reply.message.text == "whole"
@@ -119,7 +122,7 @@ async def test_a_refusal_part_finishes_as_refusal():
         {"type": "response.output_item.done", "output_index": 0, "item": item},
         completed(),
     ]
-    async with ModelServer([events(*listed)]) as server, connected(server, "responses") as model:
+    async with ModelServer([events(*listed)]) as server, connect_to_model(server, "responses") as model:
         heard = await talk(model)
     assert (heard.answer, heard.reply.message.text, heard.reply.finish) == ("No.", "No.", "refusal")
 
@@ -127,7 +130,7 @@ async def test_a_refusal_part_finishes_as_refusal():
 async def test_text_at_the_output_limit_is_kept_from_its_deltas():
     async with (
         ModelServer([Turn("I was about to", finish="max_output_tokens")]) as server,
-        connected(server, "responses") as model,
+        connect_to_model(server, "responses") as model,
     ):
         reply = (await talk(model)).reply
     assert (reply.message.text, reply.finish) == ("I was about to", "length")

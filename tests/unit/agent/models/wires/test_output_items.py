@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.models.server import ModelServer, say, stream_of
-from support.models.talk import connected, talk
+from support.models.talk import connect_to_model, talk
 
 from sandbur import Agent, tool
 
@@ -80,7 +80,7 @@ async def test_each_item_is_read_once_whatever_its_events_leave_out(
     gone: tuple[str, ...], done: str, repeats: bool
 ) -> None:
     listed = [without(event, gone) for event in events(done, repeats)]
-    async with ModelServer([stream(listed)]) as server, connected(server, "responses") as model:
+    async with ModelServer([stream(listed)]) as server, connect_to_model(server, "responses") as model:
         heard = await talk(model)
     assert (heard.answer, heard.reply.message.text) == (TEXT, TEXT)
     assert [(use.call_id, use.arguments) for use in heard.reply.message.tool_uses] == list(CALLS)
@@ -88,7 +88,7 @@ async def test_each_item_is_read_once_whatever_its_events_leave_out(
 
 async def test_a_server_that_numbers_every_item_zero_loses_none() -> None:
     listed = [{**one, "output_index": 0} if "output_index" in one else one for one in events("each", False)]
-    async with ModelServer([stream(listed)]) as server, connected(server, "responses") as model:
+    async with ModelServer([stream(listed)]) as server, connect_to_model(server, "responses") as model:
         reply = (await talk(model)).reply
     assert reply.message.text == TEXT
     assert [use.call_id for use in reply.message.tool_uses] == ["c1", "c2", "c3"]
@@ -101,7 +101,7 @@ async def test_ids_that_are_made_anew_for_every_event_make_no_second_item(gone: 
         if "item" in event:
             made = {"id": f"x{number}", **({"call_id": f"y{number}"} if "call_id" in event["item"] else {})}
             event["item"] = {**event["item"], **made}
-    async with ModelServer([stream(listed)]) as server, connected(server, "responses") as model:
+    async with ModelServer([stream(listed)]) as server, connect_to_model(server, "responses") as model:
         reply = (await talk(model)).reply
     assert reply.message.text == TEXT
     assert [use.arguments for use in reply.message.tool_uses] == [arguments for _, arguments in CALLS]
@@ -113,7 +113,7 @@ async def test_items_that_only_the_end_lists_are_read_from_there() -> None:
         for one in events("each", True)
         if one["type"] in ("response.output_text.delta", "response.completed")
     ]
-    async with ModelServer([stream(shown)]) as server, connected(server, "responses") as model:
+    async with ModelServer([stream(shown)]) as server, connect_to_model(server, "responses") as model:
         heard = await talk(model)
     assert (heard.answer, heard.reply.message.text) == (TEXT, TEXT)
     assert [use.call_id for use in heard.reply.message.tool_uses] == ["c1", "c2", "c3"]

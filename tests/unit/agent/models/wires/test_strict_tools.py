@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from support.models.server import ModelServer, Request, call, fail, say
-from support.models.talk import connected, environment, talk
+from support.models.talk import connect_to_model, environment, talk
 
 from sandbur import Agent, tool
 from sandbur.actions.ports import ModelRequest, ToolSpec, build_object_schema
@@ -104,7 +104,7 @@ def declared(request: Request) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("wire", MODELS)
 async def test_a_tool_is_strict_where_its_schema_allows_it(wire: str) -> None:
-    async with ModelServer([say("Hi.")] * 2) as server, connected(server, MODELS[wire]) as model:
+    async with ModelServer([say("Hi.")] * 2) as server, connect_to_model(server, MODELS[wire]) as model:
         await talk(model, ask(strict_tools=True))
         await talk(model, ask(strict_tools=False))
         strict, plain = map(declared, server.requests)
@@ -127,7 +127,7 @@ REFUSALS = {
 @pytest.mark.parametrize("wire", MODELS)
 async def test_a_server_that_refuses_strict_tools_gets_plain_ones_from_then_on(wire: str) -> None:
     turns = [fail(400, REFUSALS[wire]), say("Hi."), say("Hi.")]
-    async with ModelServer(turns) as server, connected(server, MODELS[wire]) as model:
+    async with ModelServer(turns) as server, connect_to_model(server, MODELS[wire]) as model:
         await talk(model, ask(strict_tools=True))
         await talk(model, ask(strict_tools=True))
         found = [bool(declared(request)["search"].get("strict")) for request in server.requests]
@@ -135,7 +135,7 @@ async def test_a_server_that_refuses_strict_tools_gets_plain_ones_from_then_on(w
 
 
 async def test_an_unknown_server_gets_plain_tools() -> None:
-    async with ModelServer([say("Hi.")]) as server, connected(server, "openai/gpt-test") as model:
+    async with ModelServer([say("Hi.")]) as server, connect_to_model(server, "openai/gpt-test") as model:
         await talk(model, ask(strict_tools=True))
         [request] = server.requests
     assert "strict" not in declared(request)["search"]

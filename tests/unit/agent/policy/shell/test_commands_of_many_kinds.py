@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from support.row_by_row import for_each
 from support.samples.commands import CATASTROPHES, DENIED, HARMLESS, MENTIONS, READS, UNSAFE
-from support.tools.gate import command, judged
+from support.tools.gate import command, judge_call
 
 RULES = ["run_shell_command(rm *)"]
 
@@ -181,10 +181,12 @@ PROTECTED = (
 def test_a_protected_place_asks_in_auto_edit_and_past_wide_rules(workspace: Path, path: str) -> None:
     own = [workspace / "own"]
     for allow in ([], ["write_file(**)"], ["write_file(*)"]):
-        verdict = judged(workspace, "write_file", "auto-edit", allow=allow, own=own, path=path)
+        verdict = judge_call(workspace, "write_file", "auto-edit", allow=allow, own=own, path=path)
         assert verdict.decision == "ask", allow
     exact = [f"write_file({path})"]
-    assert judged(workspace, "write_file", "auto-edit", allow=exact, own=own, path=path).decision == "allow"
+    assert (
+        judge_call(workspace, "write_file", "auto-edit", allow=exact, own=own, path=path).decision == "allow"
+    )
     for text in (f"cp a {path}", f"tee {path}", f"mv a {path}", f"rm {path}", f"touch src/../{path}"):
         rules = ["run_shell_command(cp *)", "run_shell_command(tee *)", "run_shell_command(touch *)",
                  "run_shell_command(mv *)", "run_shell_command(rm *)"]  # fmt: skip
@@ -196,10 +198,10 @@ def test_a_protected_place_asks_in_auto_edit_and_past_wide_rules(workspace: Path
 def test_a_folder_that_git_takes_for_a_repository_is_protected(tmp_path: Path) -> None:
     for name in ("objects", "refs"):
         (tmp_path / "sub" / name).mkdir(parents=True)
-    assert judged(tmp_path, "write_file", "auto-edit", path="sub/HEAD").decision == "ask"
-    assert judged(tmp_path, "write_file", "auto-edit", path="sub/x").decision == "allow"
+    assert judge_call(tmp_path, "write_file", "auto-edit", path="sub/HEAD").decision == "ask"
+    assert judge_call(tmp_path, "write_file", "auto-edit", path="sub/x").decision == "allow"
     (tmp_path / "sub" / "HEAD").write_text("ref: refs/heads/main\n")
-    assert judged(tmp_path, "write_file", "auto-edit", path="sub/x").decision == "ask"
+    assert judge_call(tmp_path, "write_file", "auto-edit", path="sub/x").decision == "ask"
 
 
 @pytest.mark.parametrize("mode", ["interactive", "plan", "auto-edit", "yolo"])
@@ -217,24 +219,24 @@ def test_a_rule_against_reading_holds_for_all_that_reads(workspace: Path, mode: 
         ("run_shell_command", {"command": "a < hidden/x"}),
     ]  # fmt: skip
     for tool, arguments in denied:
-        assert judged(workspace, tool, mode, deny=rules, **arguments).decision == "deny", arguments
+        assert judge_call(workspace, tool, mode, deny=rules, **arguments).decision == "deny", arguments
     for tool, arguments in (
         ("grep", {"pattern": "x"}),
         ("glob", {"pattern": "**"}),
         ("run_shell_command", {"command": "tar cf /tmp/x ."}),
     ):
-        assert judged(workspace, tool, mode, deny=rules, **arguments).decision != "allow", arguments
-    assert judged(workspace, "read_file", mode, deny=rules, path="src/a.py").decision == "allow"
+        assert judge_call(workspace, tool, mode, deny=rules, **arguments).decision != "allow", arguments
+    assert judge_call(workspace, "read_file", mode, deny=rules, path="src/a.py").decision == "allow"
     assert command(workspace, "echo hidden/x", mode, deny=rules).decision == "allow"
 
 
 def test_a_secret_inside_asks_and_says_so(workspace: Path) -> None:
     assert (
-        judged(workspace, "read_file", path=".env").reason
+        judge_call(workspace, "read_file", path=".env").reason
         == f"shows a secret file: {workspace.resolve()}/.env"
     )
-    assert judged(workspace, "read_file", path=".env.example").decision == "allow"
-    assert judged(workspace, "read_file", "yolo", path=".env").decision == "allow"
+    assert judge_call(workspace, "read_file", path=".env.example").decision == "allow"
+    assert judge_call(workspace, "read_file", "yolo", path=".env").decision == "allow"
 
 
 def test_deny_beats_ask_beats_allow_and_the_more_specific_rule_is_named(workspace: Path) -> None:

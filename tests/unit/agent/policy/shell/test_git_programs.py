@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.row_by_row import for_each
-from support.tools.gate import command, judged
+from support.tools.gate import command, judge_call
 
 PARTS = {
     "HEAD": "ref: refs/heads/main\n",
@@ -25,7 +25,7 @@ def is_repository(folder: Path) -> bool:
 def write_as_allowed(workspace: Path, parts: dict[str, str], order: tuple[str, ...]) -> Path:
     for name in order:
         path = workspace / name
-        if judged(workspace, "write_file", "auto-edit", path=name).decision == "allow":
+        if judge_call(workspace, "write_file", "auto-edit", path=name).decision == "allow":
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(parts[name])
     return workspace
@@ -66,7 +66,7 @@ def test_a_folder_that_borrows_from_another_is_no_way_around(tmp_path: Path) -> 
 def test_folders_that_are_called_so_by_chance_are_edited_unasked(tmp_path: Path, path: str) -> None:
     (tmp_path / "src" / "objects").mkdir(parents=True)
     (tmp_path / "a" / "refs").mkdir(parents=True)
-    assert judged(tmp_path, "write_file", "auto-edit", path=path).decision == "allow"
+    assert judge_call(tmp_path, "write_file", "auto-edit", path=path).decision == "allow"
 
 
 CONFIGURED = (

@@ -11,7 +11,7 @@ from support.models.real_ports import open_real
 from support.models.scripted import ScriptedModel, collect
 from support.required import lacks
 from support.stores.audits import breaches
-from support.stores.reopening import reopened
+from support.stores.reopening import reopen
 
 from sandbur.actions.tools.shell.sandbox.sandbox import sandbox_kind
 from sandbur.agent.session.session import Session
@@ -79,7 +79,7 @@ async def test_a_resumed_session_keeps_the_choice_as_its_other_rules(store: Stor
     rules = session.settings.allow
     assert rules == ("sandboxed(run_shell_command)",)
     again = await open_real(
-        reopened(store), ScriptedModel([escaping(place, "-s")], "two"), place, mode="interactive", allow=rules
+        reopen(store), ScriptedModel([escaping(place, "-s")], "two"), place, mode="interactive", allow=rules
     )
     _, end = await collect(again.send("more"))
     assert end.status == "done"

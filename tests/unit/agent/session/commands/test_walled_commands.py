@@ -11,7 +11,7 @@ from support.models.real_ports import open_real
 from support.models.scripted import ScriptedModel, collect
 from support.required import lacks
 from support.stores.audits import breaches
-from support.stores.reopening import reopened
+from support.stores.reopening import reopen
 
 from sandbur.actions.ports.events import ToolFinished
 from sandbur.actions.tools.shell.sandbox.wall import wall_kind
@@ -70,12 +70,12 @@ async def test_a_command_that_fails_at_the_wall_asks_and_runs_without_it_when_ap
 async def test_the_question_outlives_its_process(store: Store, place: Path) -> None:
     session = await open_real(store, ScriptedModel([READS], "done"), place, mode="interactive")
     await collect(session.send("go"))
-    again = await open_real(reopened(store), ScriptedModel("done"), place, mode="interactive")
+    again = await open_real(reopen(store), ScriptedModel("done"), place, mode="interactive")
     _, end = await collect(again.carry_on())
     assert end.status == "needs_approval"
     [(call_id, reason)] = waiting(again)
     assert "runs again without that view" in reason
-    last = await open_real(reopened(store), ScriptedModel("done"), place, mode="interactive")
+    last = await open_real(reopen(store), ScriptedModel("done"), place, mode="interactive")
     _, end = await collect(last.decide([CallDecision(call_id=call_id, approved=True)]))
     assert (end.status, results(last)) == ("done", [f"{PLANTED}\nexit code: 0"])
     assert place.parent.joinpath("runs").read_text() == "ran\n"

@@ -11,8 +11,8 @@ from support.commands.recorded import everything
 from support.models.files import PDF, base64_of, png
 from support.models.real_ports import open_real
 from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
-from support.stores.audits import audited
-from support.stores.reopening import reopened
+from support.stores.audits import audit_session
+from support.stores.reopening import reopen
 
 from sandbur.actions.ports import ModelEvent, ModelRequest, Reply, ToolContext, ToolOutcome
 from sandbur.actions.ports.events import MessageAdded, ToolFinished
@@ -87,7 +87,7 @@ async def test_the_same_picture_costs_its_bytes_once_however_often_it_is_sent(st
     await said(store, [image(), "one"], [image(), image(), "two"])
     await said(store, [image()], session_id="s2")
     assert contents(store) == 1
-    again = await said(reopened(store), [image(), "three"])
+    again = await said(reopen(store), [image(), "three"])
     assert files_of(again) == [PICTURE] * 4
     assert contents(store) == 1
     assert store.verify("s1") == []
@@ -96,7 +96,7 @@ async def test_the_same_picture_costs_its_bytes_once_however_often_it_is_sent(st
 async def test_another_process_reads_pictures_and_documents_when_they_are_sent(store: Store) -> None:
     paper, notes = Document.from_bytes(PDF, "a.pdf"), Document.from_bytes(b"notes" * 99, "n.txt")
     await said(store, [paper, "between", notes, image()])
-    model = await said(reopened(store), "go on")
+    model = await said(reopen(store), "go on")
     assert files_of(model) == [PDF, b"notes" * 99, PICTURE]
     assert shown(store)[0].blocks == (paper, Text(text="between"), notes, image())
 
@@ -119,7 +119,7 @@ async def test_what_a_tool_gives_back_is_in_its_result_and_in_a_replay(store: St
     finished = next(event for event in events if isinstance(event, ToolFinished))
     assert finished.content == f"shot x\na caption\n{LABEL}"
     assert base64_of(PICTURE).decode() not in str(everything(store))
-    later = await said(reopened(store), "go on")
+    later = await said(reopen(store), "go on")
     assert files_of(later) == [PICTURE]
 
 
@@ -151,7 +151,7 @@ async def test_a_picture_goes_with_the_last_session_that_refers_to_it(store: Sto
     drop_unused_contents(store.database)
     store.delete("s1")
     assert contents(store) == 1
-    assert files_of(await said(reopened(store), "more", session_id="s2")) == [PICTURE]
+    assert files_of(await said(reopen(store), "more", session_id="s2")) == [PICTURE]
     store.forget("s2")
     store.delete("s2")
     assert store.database.query("SELECT COUNT(*) FROM blobs")[0][0] == 0
@@ -174,11 +174,11 @@ async def test_an_export_takes_pictures_along(store: Store, tmp_path: Path) -> N
 
 async def test_a_picture_that_was_changed_on_disk_is_found_and_not_sent(store: Store) -> None:
     await said(store, [image(), "one"])
-    assert audited(store).breaches == ()
+    assert audit_session(store).breaches == ()
     store.database.commit([("UPDATE blobs SET body = ? WHERE chunk = 0", (b"something else",))])
-    [breach] = audited(store).breaches
+    [breach] = audit_session(store).breaches
     assert breach.problem == f"refers to {LABEL}, which is missing, or is not what was written"
-    assert files_of(await said(reopened(store), "more")) == [None]
+    assert files_of(await said(reopen(store), "more")) == [None]
 
 
 async def test_a_session_with_pictures_replays_without_a_difference(store: Store, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from support.commands.recorded import everything
 from support.models.files import MP4, WAV
 from support.models.real_ports import open_real
 from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
-from support.stores.reopening import reopened
+from support.stores.reopening import reopen
 
 from sandbur import Audio, Document, Image, Video
 from sandbur.actions.ports import ToolContext, ToolOutcome
@@ -49,7 +49,7 @@ async def test_bytes_are_stored_once_and_addresses_store_nothing(store: Store) -
     await send(store, [*ALL, "one"], [*ALL, "two"])
     assert (count_contents(store), count_uses(store)) == (2, 2)
     assert store.verify("s1") == []
-    model = await send(reopened(store), "go on")
+    model = await send(reopen(store), "go on")
     files = [file for message in model.requests[-1].messages for file in message.files]
     assert files == ALL * 2
     assert [file.read() for file in files[:4]] == [WAV, MP4, None, None]

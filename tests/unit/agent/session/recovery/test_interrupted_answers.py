@@ -13,7 +13,7 @@ from support.commands.command import Command
 from support.models.real_ports import open_real
 from support.models.scripted import START, ScriptedModel, collect, finish, open_session, plan
 from support.models.server import ModelServer, say, stall
-from support.stores.reopening import reopened
+from support.stores.reopening import reopen
 
 from sandbur.actions.ports import ModelEvent, ModelRequest
 from sandbur.actions.ports.events import Event, MessageAdded, Notice, TextDelta
@@ -91,11 +91,11 @@ async def test_what_was_read_is_on_disk_and_the_next_message_is_answered_with_it
     session = await open_real(store, model, tmp_path)
     seen = await interrupted(session, session.send("go"))
     assert MessageAdded("assistant", HALF) in seen
-    stored = reopened(store).show("s1").state.chat_history
+    stored = reopen(store).show("s1").state.chat_history
     assert said(stored) == [("user", "person", "go"), *KEPT]
     assert session.next_action == "router"
     again = Halting("done")
-    later = await open_real(reopened(store), again, tmp_path)
+    later = await open_real(reopen(store), again, tmp_path)
     _, end = await collect(later.send("and now?"))
     assert (end.status, end.result) == ("done", "done")
     (request,) = again.sent
@@ -137,7 +137,7 @@ async def test_an_interrupted_plan_keeps_what_was_read_and_goes_on(
     session = await open_real(store, model, tmp_path)
     await interrupted(session, session.send("go"))
     again = Halting(*turns[halt:])
-    later = await open_real(reopened(store), again, tmp_path)
+    later = await open_real(reopen(store), again, tmp_path)
     _, end = await collect(later.carry_on())
     assert (end.status, end.result) == ("done", "the answer")
     assert said(again.sent[0])[-2:] == KEPT
@@ -182,7 +182,7 @@ async def test_what_the_time_limit_cut_is_kept_and_called_so(store: Store) -> No
     session = await open_session(store, Halting(HALTS), limits=Limits(timeout_s=0.5))
     _, end = await collect(session.send("go"))
     assert end.status == "timeout"
-    stored = list(reopened(store).show("s1").state.chat_history)
+    stored = list(reopen(store).show("s1").state.chat_history)
     assert said(stored)[1:] == [KEPT[0], ("user", "runtime", "[Interrupted by the time limit")]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support.models.scripted import START, Recorder, ScriptedModel, act, collect, finish, open_session, plan
 from support.stores.histories import assert_every_call_is_answered, results
-from support.stores.reopening import reopened
+from support.stores.reopening import reopen
 
 from sandbur.actions.ports.events import Event, MessageAdded, RunFinished, RunStarted, ToolFinished
 from sandbur.agent.session.session import Session
@@ -54,7 +54,7 @@ async def test_a_run_interrupted_at_any_event_is_finished_later(
         assert seen[-1].result == "the answer"
         return
     if elsewhere:
-        session = await open_session(reopened(store), Remaining(), tool)
+        session = await open_session(reopen(store), Remaining(), tool)
     if not any(isinstance(event, MessageAdded) for event in seen):
         _, end = await collect(session.send("go"))
     else:
@@ -63,7 +63,7 @@ async def test_a_run_interrupted_at_any_event_is_finished_later(
     assert tool.done == ["a", "b"]
     assert [m.text for m in session.state.chat_history if m.origin == "person"] == ["go"]
     assert_every_call_is_answered(store.show("s1").state.chat_history)
-    step = reopened(store).show("s1").state.vibe_plan[0]
+    step = reopen(store).show("s1").state.vibe_plan[0]
     shown = [event.content for event in seen if isinstance(event, ToolFinished)]
     results = [result.content for said in step.chat_history for result in said.tool_results]
     assert results[: len(shown)] == shown
@@ -80,7 +80,7 @@ async def test_an_interruption_before_the_beginning_is_on_disk_asks_no_model_and
     seen, end = await run
     assert [type(event) for event in seen[:-1]] == [RunStarted, MessageAdded]
     assert (end.status, model.requests) == ("interrupted", [])
-    later = await open_session(reopened(store), model)
+    later = await open_session(reopen(store), model)
     _, end = await collect(later.carry_on())
     assert (end.result, [m.text for m in later.state.chat_history]) == ("hi", ["go", "hi"])
 
@@ -101,7 +101,7 @@ async def test_a_second_interruption_waits_for_the_first(store: Store) -> None:
     await asyncio.gather(session.interrupt(), session.interrupt())
     _, end = await run
     assert end.status == "interrupted"
-    later = await open_session(reopened(store), ScriptedModel("fine"), Recorder())
+    later = await open_session(reopen(store), ScriptedModel("fine"), Recorder())
     _, end = await collect(later.carry_on())
     assert end.result == "fine"
 
@@ -114,7 +114,7 @@ async def test_what_was_shown_before_the_iterator_was_closed_is_kept(store: Stor
             break
     await events.aclose()  # type: ignore[attr-defined]
     later = Recorder()
-    resumed = await open_session(reopened(store), ScriptedModel("done"), later)
+    resumed = await open_session(reopen(store), ScriptedModel("done"), later)
     _, end = await collect(resumed.carry_on())
     assert (end.result, later.done) == ("done", [])
     assert results(resumed.state.chat_history) == [("ok", "did a")]
@@ -125,6 +125,6 @@ async def test_closing_the_iterator_gives_the_session_back(store: Store) -> None
     events = session.send("go")
     await anext(events)
     await events.aclose()  # type: ignore[attr-defined]
-    other = await open_session(reopened(store), ScriptedModel("two"))
+    other = await open_session(reopen(store), ScriptedModel("two"))
     _, end = await collect(other.send("again"))
     assert end.result == "two"

@@ -9,7 +9,7 @@ import pytest
 from support.models.real_ports import open_real
 from support.models.scripted import ScriptedModel, collect
 from support.stores.audits import breaches
-from support.stores.reopening import reopened
+from support.stores.reopening import reopen
 from support.stores.tampering import chain_again
 
 from sandbur.actions.ports.events import ToolFinished
@@ -81,7 +81,7 @@ async def test_what_had_run_is_in_the_history_and_the_denied_call_gets_the_only_
         "c1_2",
     ]
     model = ScriptedModel("end")
-    session = await open_real(reopened(store), model, place, mode="interactive")
+    session = await open_real(reopen(store), model, place, mode="interactive")
     events, end = await collect(session.decide([CallDecision(call_id="c1_1", reason="no")]))
     assert (end.result, end.status) == ("end", "denied")
     assert outcomes(events) == {"c1_1": "denied"}
@@ -137,7 +137,7 @@ async def test_an_approved_write_asks_again_when_something_changed(
     session = await open_real(store, ScriptedModel([edit]), place, mode="interactive")
     _, end = await collect(session.send("go"))
     change(place / "src" / "a.txt")
-    session = await open_real(reopened(store), ScriptedModel("end"), place, mode="interactive")
+    session = await open_real(reopen(store), ScriptedModel("end"), place, mode="interactive")
     _, end = await collect(session.decide(yes("c1_0")))
     assert (end.status, end.exit_code) == ("needs_approval", 3)
     assert said in waiting(session)[0][1]
@@ -202,7 +202,7 @@ async def test_another_working_folder_asks_again(store: Store, place: Path) -> N
     await collect(session.send("go"))
     other = place.parent / "other"
     other.mkdir()
-    session = await open_real(reopened(store), ScriptedModel("end"), other, mode="interactive")
+    session = await open_real(reopen(store), ScriptedModel("end"), other, mode="interactive")
     _, end = await collect(session.decide(yes("c1_0")))
     assert end.exit_code == 3
     assert f"the working folder is now {other}" in waiting(session)[0][1]
@@ -219,7 +219,7 @@ async def test_an_edited_call_is_bound_to_what_it_was_changed_to(store: Store, p
     edited = CallDecision(call_id="c1_0", approved=True, arguments=arguments)
     events, _ = await collect(session.decide([edited], record_only=True))
     (place / "two").write_text("somebody's\n")
-    session = await open_real(reopened(store), ScriptedModel("end"), place, mode="interactive")
+    session = await open_real(reopen(store), ScriptedModel("end"), place, mode="interactive")
     events, end = await collect(session.carry_on())
     assert (end.exit_code, outcomes(events)) == (3, {})
     assert "two exists now" in waiting(session)[0][1]
@@ -231,7 +231,7 @@ async def test_the_new_question_outlives_the_process_with_its_reason(store: Stor
     await collect(session.send("go"))
     (place / "new").write_text("somebody's\n")
     await collect(session.decide(yes("c1_0")))
-    session = await open_real(reopened(store), ScriptedModel(), place, mode="interactive")
+    session = await open_real(reopen(store), ScriptedModel(), place, mode="interactive")
     _, end = await collect(session.carry_on())
     assert end.status == "needs_approval"
     assert "new exists now" in end.pending[0].reason
@@ -293,7 +293,7 @@ async def test_a_script_that_is_as_it_was_runs(store: Store, place: Path) -> Non
     (place / "run.sh").write_text("echo ran > made\n")
     session = await open_real(store, ScriptedModel([shell("sh run.sh")], "end"), place, mode="interactive")
     await collect(session.send("go"))
-    session = await open_real(reopened(store), ScriptedModel("end"), place, mode="interactive")
+    session = await open_real(reopen(store), ScriptedModel("end"), place, mode="interactive")
     events, _ = await collect(session.decide(yes("c1_0")))
     assert outcomes(events) == {"c1_0": "ok"}
     assert (place / "made").exists()
@@ -309,7 +309,7 @@ async def tampered(store: Store, place: Path) -> Session:
     update = "UPDATE messages SET body = ? WHERE session_id = ? AND log = ? AND idx = ?"
     store.database.commit([(update, (body.replace("touch a", "touch b"), "s1", log, idx))])
     chain_again(store)
-    return await open_real(reopened(store), ScriptedModel("end"), place, mode="interactive")
+    return await open_real(reopen(store), ScriptedModel("end"), place, mode="interactive")
 
 
 async def test_a_call_that_was_changed_in_the_store_after_it_was_proposed_is_refused(
@@ -339,7 +339,7 @@ async def test_a_call_that_was_changed_in_the_store_after_it_was_approved_is_ref
     update = "UPDATE steps SET fields = ? WHERE session_id = ? AND seq = ?"
     store.database.commit([(update, (text.replace("touch c", "touch b"), "s1", seq)) for seq, text in rows])
     chain_again(store)
-    session = await open_real(reopened(store), ScriptedModel("end"), place, mode="interactive")
+    session = await open_real(reopen(store), ScriptedModel("end"), place, mode="interactive")
     events, _ = await collect(session.carry_on())
     assert outcomes(events) == {"c1_0": "error"}
     assert not (place / "b").exists()
@@ -355,7 +355,7 @@ async def test_write_file_does_not_replace_what_has_changed_since_the_model_read
     model = ScriptedModel(
         [write("src/a.txt", "mine\n")], [read("src/a.txt")], [write("src/a.txt", "mine\n")], "end"
     )
-    session = await open_real(reopened(store), model, place)
+    session = await open_real(reopen(store), model, place)
     events, _ = await collect(session.send("go"))
     contents = [event.content for event in events if isinstance(event, ToolFinished)]
     assert contents[0] == "src/a.txt has changed since you read it: nothing was written. Read it again."
@@ -370,6 +370,6 @@ async def test_write_file_goes_on_from_what_the_model_itself_wrote_or_read_befor
     first = await open_real(store, ScriptedModel(calls, "end"), place)
     events, _ = await collect(first.send("go"))
     assert set(outcomes(events).values()) == {"ok"}
-    session = await open_real(reopened(store), ScriptedModel([write("new", "z")], "end"), place)
+    session = await open_real(reopen(store), ScriptedModel([write("new", "z")], "end"), place)
     events, _ = await collect(session.send("go"))
     assert set(outcomes(events).values()) == {"ok"}

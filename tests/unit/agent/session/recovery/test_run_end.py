@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.models.answering import Done, done
+from support.models.answering import Done, call_done
 from support.models.real_ports import open_real
 from support.models.scripted import START, Recorder, ScriptedModel, act, collect, finish, open_session, plan
 from support.places import PYTHONPATH
-from support.stores.reopening import reopened
+from support.stores.reopening import reopen
 
 from sandbur.actions.ports.events import PlanChanged, StepChanged, ToolFinished
 from sandbur.actions.tools.registry import builtin_tools
@@ -29,7 +29,7 @@ def answers(events: list[Any]) -> dict[str, str]:
 
 
 async def test_its_message_is_the_answer_and_the_model_is_not_asked_again(store: Store) -> None:
-    model = ScriptedModel(act("a"), [done("it is 42")], "never said")
+    model = ScriptedModel(act("a"), [call_done("it is 42")], "never said")
     session = await open_session(store, model, Recorder(), Done())
     _, end = await collect(session.send("go"))
     assert (end.status, end.exit_code, end.result, end.usage.llm_calls) == ("done", 0, "it is 42", 2)
@@ -41,7 +41,7 @@ async def test_its_message_is_the_answer_and_the_model_is_not_asked_again(store:
 
 async def test_calls_behind_it_do_not_run_and_say_so(store: Store) -> None:
     tool = Recorder()
-    model = ScriptedModel([*act("before"), done("over"), *act("after"), done("too late")])
+    model = ScriptedModel([*act("before"), call_done("over"), *act("after"), call_done("too late")])
     session = await open_session(store, model, tool, last := Done())
     events, end = await collect(session.send("go"))
     assert (end.result, tool.done, last.done) == ("over", ["before"], ["over"])
@@ -52,7 +52,7 @@ async def test_calls_behind_it_do_not_run_and_say_so(store: Store) -> None:
 
 
 async def test_the_next_turn_begins_as_ever(store: Store) -> None:
-    model = ScriptedModel([done("first")], "second")
+    model = ScriptedModel([call_done("first")], "second")
     session = await open_session(store, model, Done())
     await collect(session.send("go"))
     _, end = await collect(session.send("and now?"))
@@ -61,7 +61,9 @@ async def test_the_next_turn_begins_as_ever(store: Store) -> None:
 
 
 async def test_in_a_plan_the_step_is_completed_and_those_behind_it_are_dropped(store: Store) -> None:
-    model = ScriptedModel(START, plan("one", "two", "three"), finish("did one"), [done("found it early")])
+    model = ScriptedModel(
+        START, plan("one", "two", "three"), finish("did one"), [call_done("found it early")]
+    )
     session = await open_session(store, model, Done())
     events, end = await collect(session.send("go"))
     assert (end.status, end.exit_code, end.result) == ("done", 0, "found it early")
@@ -74,7 +76,7 @@ async def test_in_a_plan_the_step_is_completed_and_those_behind_it_are_dropped(s
     assert [len(steps) for steps in plans] == [3, 2]
     texts = [message.text for message in session.state.chat_history]
     assert texts[-2:] == ["Step 2 completed: found it early", "found it early"]
-    again = await open_session(reopened(store), ScriptedModel("well"), Done())
+    again = await open_session(reopen(store), ScriptedModel("well"), Done())
     assert (again.next_action, again.state.active_step_id) == ("prompt", None)
 
 
@@ -96,7 +98,7 @@ async def test_a_call_that_would_ask_once_more_is_closed_when_another_one_ends_t
             gate.asks = True
             return super().parse(arguments)
 
-    model = ScriptedModel([*act("a"), done("over")])
+    model = ScriptedModel([*act("a"), call_done("over")])
     tool = Recorder(effect="read")
     session = await open_session(store, model, tool, Turncoat("read"), gate=gate, mode="interactive")
     _, end = await collect(session.send("go"))
@@ -104,7 +106,7 @@ async def test_a_call_that_would_ask_once_more_is_closed_when_another_one_ends_t
 
 
 async def test_a_call_that_was_asked_about_ends_the_run_too(store: Store) -> None:
-    session = await open_session(store, ScriptedModel([done("approved")]), Done(), mode="interactive")
+    session = await open_session(store, ScriptedModel([call_done("approved")]), Done(), mode="interactive")
     _, end = await collect(session.send("go"))
     assert end.status == "needs_approval"
     _, end = await collect(session.decide([CallDecision(call_id="c1_0", approved=True)]))
@@ -112,7 +114,7 @@ async def test_a_call_that_was_asked_about_ends_the_run_too(store: Store) -> Non
 
 
 async def test_only_a_session_that_used_it_is_of_the_newer_graph(store: Store) -> None:
-    session = await open_session(store, ScriptedModel(act("a"), [done("x")]), Recorder(), Done())
+    session = await open_session(store, ScriptedModel(act("a"), [call_done("x")]), Recorder(), Done())
     session._position.change(graph_version=1)
     model = ScriptedModel(act("a"), "x")
     other = await open_session(store, model, Recorder(), Done(), session_id="s2")
@@ -158,7 +160,7 @@ async def test_a_kill_between_result_and_step_ends_the_run_all_the_same(store: S
     )
     assert ended.returncode == -signal.SIGKILL
     tool, last = Recorder(effect="read"), Done("read")
-    session = await open_session(reopened(store), ScriptedModel(), tool, last)
+    session = await open_session(reopen(store), ScriptedModel(), tool, last)
     _, end = await collect(session.carry_on())
     assert (end.status, end.result) == ("done", "over")
     # What is on disk is not run again; else it is, for it only reads.
@@ -170,7 +172,7 @@ async def test_a_kill_between_result_and_step_ends_the_run_all_the_same(store: S
 async def test_a_replay_ends_the_run_at_the_same_place(store: Store, tmp_path: Path, in_plan: bool) -> None:
     toolbox = {**builtin_tools(), "done": Done()}
     turns = [START, plan("one", "two")] if in_plan else []
-    model = ScriptedModel(*turns, [done("over"), ("read_file", {"path": "a"})], "after")
+    model = ScriptedModel(*turns, [call_done("over"), ("read_file", {"path": "a"})], "after")
     session = await open_real(store, model, tmp_path, toolbox=toolbox)
     await collect(session.send("go"))
     await collect(session.send("more"))

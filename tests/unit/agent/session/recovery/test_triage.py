@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.models.scripted import Recorder, ScriptedModel, collect, open_session
 from support.stores.audits import breaches
-from support.stores.reopening import reopened
+from support.stores.reopening import reopen
 from support.victims.triage_victim import Checked
 from support.victims.victims import run_victim
 
@@ -38,7 +38,7 @@ def crashed(store: Store, *texts: str, effect: Effect = "effect") -> None:
 
 
 async def resumed(store: Store, tool: Recorder, *turns: Any, mode: Any = "yolo") -> tuple[Session, Any]:
-    again = reopened(store)
+    again = reopen(store)
     model = ScriptedModel(*turns)
     session = await open_session(again, model, tool)
     session.change_mode(mode)
@@ -70,7 +70,7 @@ async def test_interactive_stops_and_asks_what_came_of_it(store: Store) -> None:
     _, end = await collect(session.carry_on())
     assert (end.status, end.exit_code, model.requests) == ("needs_decision", 3, [])
     assert [(call.kind, call.call_id) for call in end.pending] == [("outcome_unknown", "c1_0")]
-    stored = reopened(store).show("s1").state.pending_tool_calls[0]
+    stored = reopen(store).show("s1").state.pending_tool_calls[0]
     assert (stored.kind, stored.decision) == ("outcome_unknown", "undecided")
 
 
@@ -97,7 +97,7 @@ async def test_an_approval_does_not_settle_it_and_a_settlement_approves_nothing(
         session.decide([CallDecision(call_id="c1_0", approved=True)])
     assert [call.recovery.settled_as for call in session.state.pending_tool_calls] == [None]
     with pytest.raises(UsageError):
-        (await open_session(reopened(store), ScriptedModel(), Recorder(), session_id="s9")).decide([])
+        (await open_session(reopen(store), ScriptedModel(), Recorder(), session_id="s9")).decide([])
 
 
 async def test_a_second_crash_in_a_rerun_asks_again(store: Store) -> None:
@@ -105,7 +105,7 @@ async def test_a_second_crash_in_a_rerun_asks_again(store: Store) -> None:
     session, _ = await resumed(store, Recorder(), mode="interactive")
     await collect(session.carry_on())
     await collect(session.decide([CallDecision(call_id="c1_0", settle="rerun")], record_only=True))
-    again = reopened(store)
+    again = reopen(store)
     journal = again.journal("s1")
     writer = again.writer("s1")
     writer.load()

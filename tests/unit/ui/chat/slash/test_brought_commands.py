@@ -122,7 +122,7 @@ async def test_a_markdown_command_is_listed_completed_and_sent(tmp_path: Path) -
         assert desk.sent == ["Look at a.txt."]
         desk.read_output()
         await desk.type("/sly")
-        assert "what it wants to know first did not run" in desk.read_output()
+        assert "a shell command of its file did not run" in desk.read_output()
         assert len(desk.sent) == 1
         assert not (tmp_path / "made").exists()
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from support.commands.command import Command
-from support.commands.killed import killed_in_a_command
+from support.commands.killed import kill_in_command
 from support.models.scripted import ScriptedModel
 from support.screens.slash_desk import SlashDesk, environment, slash_desk
 
@@ -73,7 +73,7 @@ async def test_a_budget_holds_for_runs_of_the_session_and_survives(tmp_path: Pat
         await said(desk, "hello")
         for wrong in ("0", "-1", "lots", "nan"):
             await desk.type(f"/budget {wrong}")
-            assert "is no amount above 0" in desk.read_output()
+            assert "is not an amount above 0" in desk.read_output()
         assert await desk.type("/budget 2.5") == CHANGED
         assert "A run may cost 2.5 USD now." in desk.read_output()
         await desk.type("/budget")
@@ -107,7 +107,7 @@ async def test_rules_are_listed_added_and_removed_for_the_session(tmp_path: Path
             assert why in desk.read_output()
         await desk.type(f"/permissions remove {rule}")
         await desk.type(f"/permissions remove {rule}")
-        assert "is no rule of this session." in desk.read_output()
+        assert "is not a rule of this session." in desk.read_output()
     async with slash_desk(tmp_path, resume=session_id) as desk:
         assert desk.session.settings.allow == ()
         assert desk.session.settings.deny == ("write_file",)
@@ -188,7 +188,7 @@ async def test_a_title_a_fork_and_a_new_session(tmp_path: Path) -> None:
 
 async def test_a_session_that_died_can_be_looked_at_left_and_entered_again(tmp_path: Path) -> None:
     command = Command(tmp_path)
-    dead = killed_in_a_command(command)
+    dead = kill_in_command(command)
     async with slash_desk(tmp_path) as desk:
         await said(desk, "hello")
         before = desk.session.id

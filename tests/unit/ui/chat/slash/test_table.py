@@ -82,7 +82,7 @@ async def test_help_and_mode_do_what_they_say(tmp_path: Path) -> None:
         await desk.type("/help")
         assert "  /mode [MODE]" in desk.read_output()
         await desk.type("/help mode")
-        assert desk.read_output() == "/mode [MODE]   change what runs unasked\n"
+        assert desk.read_output() == "/mode [MODE]   change what runs without a question\n"
         result = await desk.type("/mode plan")
         assert result == SlashResult(goes_on=True)
         session_id = desk.session.id

@@ -8,7 +8,7 @@ import pytest
 from support.commands.command import Command
 
 from sandbur.state.process.clock import format_time
-from sandbur.state.session import SessionSettings
+from sandbur.state.session import SessionSettings, SpawnedBy
 from sandbur.state.store.store import Store
 from sandbur.ui.commands.sessions.command import MOST_LISTED
 
@@ -153,3 +153,81 @@ def test_flags_that_do_not_fit_are_refused(command: Command, words: tuple[str, .
     ended = command.run("sessions", *words)
     assert ended.code == 2
     assert "--all" in ended.err or "--limit" in ended.err
+
+
+@pytest.fixture
+def family(command: Command) -> Command:
+    store = Store.open(f"sqlite:///{command.folder}/data/sandbur.db", durability="normal")
+    store.index.create("parent", SessionSettings(model="demo", cwd="/work"), "title")
+    for number in range(3):
+        by = SpawnedBy(session_id="parent", sequence=0, call_id=f"c{number}", agents=("reader",))
+        settings = SessionSettings(model="demo", cwd="/work", spawned_by=by)
+        store.index.create(f"child{number}", settings, f"part {number}")
+    store.close()
+    return command
+
+
+def test_a_list_has_the_number_of_sub_agents_in_place_of_them(family: Command) -> None:
+    ended = family.run("sessions")
+    assert [line.split("\t")[0::6] for line in ended.out.splitlines()] == [["parent", "3"]]
+    assert ended.err == ""
+    [found] = json.loads(family.run("sessions", "--json").out)
+    assert (found["id"], found["sub_agents"]) == ("parent", 3)
+
+
+def test_sub_agents_are_listed_with_their_parent_named_or_with_all_sessions(family: Command) -> None:
+    ended = family.run("sessions", "--children", "par", "--limit", "2", "--json")
+    assert [one["spawned_by"]["session_id"] for one in json.loads(ended.out)] == ["parent"] * 2
+    assert ended.err == "1 more sub-agent is in session parent. See them with --limit N\n"
+    assert len(family.run("sessions", "--all").out.splitlines()) == 4
+
+
+def test_a_session_without_sub_agents_is_named(family: Command) -> None:
+    ended = family.run("sessions", "--children", "child1")
+    assert (ended.code, ended.out, ended.err) == (0, "", "Session child1 has no sub-agents.\n")
+    assert family.run("sessions", "--children", "nobody").code == 2
+    assert family.run("sessions", "--children", "child1", "--all").code == 2
+
+
+def test_continuing_the_newest_session_never_takes_a_sub_agent(command: Command) -> None:
+    assert command.run("-p", "first", "-m", "demo").code == 0
+    store = Store.open(f"sqlite:///{command.folder}/data/sandbur.db", durability="normal")
+    [parent] = store.sessions()
+    by = SpawnedBy(session_id=parent.id, sequence=0, call_id="c", agents=("reader",))
+    store.index.create("child", SessionSettings(model="demo", cwd=parent.cwd, spawned_by=by), "part")
+    assert store.sessions()[0].id == "child"
+    store.close()
+    assert command.run("-p", "-c", "second", "--output-format", "json").result["session_id"] == parent.id
+
+
+def test_what_happens_to_sub_agents_is_said_when_their_session_is_exported_pruned_or_deleted(
+    command: Command,
+) -> None:
+    (command.folder / "shop.py").write_text(PROGRAM)
+    parent = command.run("-p", "go", "--agent", "shop:shop", "--output-format", "json").result["session_id"]
+    exported = command.run("sessions", "export", parent, "run.jsonl")
+    assert exported.err.startswith(f"Exported session {parent} with its 2 sub-agents: ")
+    pruned = command.run("sessions", "prune", "--older-than", "0h", "--keep", "0", "--dry-run")
+    assert len(pruned.out.splitlines()) == 1
+    assert "with its 2 sub-agents" in pruned.out
+    assert pruned.err.startswith("Would delete 3 sessions (2 of sub-agents), ")
+    deleted = command.run("sessions", "delete", parent)
+    assert deleted.err == f"Deleted session {parent} with its 2 sub-agents.\n"
+    assert json.loads(command.run("sessions", "--all", "--json").out) == []
+    imported = command.run("sessions", "import", "run.jsonl", "--yes")
+    assert "records, with its sub-agents (2). Its settings:" in imported.err
+    [found] = json.loads(command.run("sessions", "--json").out)
+    assert (found["id"], found["sub_agents"]) == (parent, 2)
+
+
+PROGRAM = """
+from sandbur import Agent
+from sandbur.testing import ScriptedModel, ToolCall
+
+def parent(request):
+    calls = [ToolCall("task", description="count", prompt=one, agent="counter") for one in "ab"]
+    return "done" if any(message.tool_results for message in request.messages) else calls
+
+counter = Agent(ScriptedModel(lambda request: "3"), name="counter", description="Counts.")
+shop = Agent(ScriptedModel(parent), agents=[counter])
+"""

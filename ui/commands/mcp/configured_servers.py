@@ -92,7 +92,7 @@ def _pairs(name: str, given: tuple[str, ...]) -> dict[str, str]:
         key, equals, value = text.partition("=")
         if not (key and equals):
             raise UsageError(
-                f"{name} needs NAME=VALUE.", f"Such as: {name} SERVICE_TOKEN='${{SERVICE_TOKEN}}'"
+                f"{name} needs NAME=VALUE.", f"For example: {name} SERVICE_TOKEN='${{SERVICE_TOKEN}}'"
             )
         pairs[key] = value
     return pairs

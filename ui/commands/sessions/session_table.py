@@ -9,13 +9,15 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ....agent.config.data_folder import database_at_rest
 from ....state.errors import UsageError
 from ....state.process.clock import format_time
-from ....state.store.sessions.listing import STATUSES, LabelFilter, count_sessions, list_newest
+from ....state.store.sessions.family import FamilyFilter, count_children, count_descendants, count_roots
+from ....state.store.sessions.listing import STATUSES, LabelFilter, list_newest
 from ....state.store.sessions.search import find_text
+from ....state.store.sessions.session_rows import SessionIndex
 from ...cli.argument_types import nearest
 from ...cli.open_session import appear, open_runtime, read_overrides, tell_notice
 from ...terminal.terminal import glyphs_for, make_console, put, say, shorten
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 _HEAD = ("id", "last used", "status", "model", "folder", "title")
 _GAP = 2
+_PAGE = 100
 _TABLE_ROWS = 1000
 """A table is printed in parts of this many rows; the columns of a part are as wide as its cells need."""
 _LEAST_TITLE, _WANTED_TITLE = 8, 30
@@ -57,29 +60,48 @@ async def list_sessions(command: SessionsCommand) -> int:
 
 def _print(command: SessionsCommand, database: Database, tenant: str) -> None:
     """Print the newest sessions that fit, and on stderr how many more there are."""
+    parent = None if command.children is None else SessionIndex(database, tenant).find(command.children)
     selected = _make_filter(command)
     if command.text:
         selected = replace(selected, matching=find_text(database, tenant, command.text))
     is_selected = selected != LabelFilter()
-    sessions = list_newest(database, tenant, selected)
-    listed = _Counted(sessions if command.all else islice(sessions, command.limit))
+    sessions = list_newest(database, tenant, selected if command.all else FamilyFilter(parent, selected))
+    listed = _Counted(database, sessions if command.all else islice(sessions, command.limit))
     if command.json:
         _print_json(listed)
     elif sys.stdout.isatty():
         while page := list(islice(listed, _TABLE_ROWS)):
             _print_table(page)
     else:
-        for session in listed:
-            put("\t".join(_cells(session)))
+        for found in listed:
+            put("\t".join(_cells(found)))
     if not listed.count and not command.json:
-        nothing = "No session fits. See all: sandbur sessions --all"
-        say(nothing if is_selected else "There is no session yet. Start one: sandbur")
+        of_parent = f"Session {parent} has no sub-agents."
+        nothing = "There is no session yet. Start one: sandbur" if parent is None else of_parent
+        say("No session fits. See all: sandbur sessions --all" if is_selected else nothing)
     if is_selected:
         if next(sessions, None) is not None:
             say("More sessions fit. See them with --all, or --limit N")
-    elif not command.all and (more := count_sessions(database, tenant) - listed.count) > 0:
-        noun = "session is" if more == 1 else "sessions are"
-        say(f"{more:,} more {noun} in the store. See them: sandbur sessions --all, or --limit N")
+    elif not command.all:
+        _say_more(database, tenant, parent, listed.count)
+
+
+def _say_more(database: Database, tenant: str, parent: str | None, listed: int) -> None:
+    """Say on stderr how many sessions the list leaves out."""
+    if parent is None:
+        more, noun = count_roots(database, tenant) - listed, "session"
+        where = "in the store. See them: sandbur sessions --all, or --limit N"
+    else:
+        more, noun = count_children(database, parent) - listed, "sub-agent"
+        where = f"in session {parent}. See them with --limit N"
+    if more > 0:
+        say(f"{more:,} more {noun} is {where}" if more == 1 else f"{more:,} more {noun}s are {where}")
+
+
+class _Listed(NamedTuple):
+    session: SessionSummary
+    sub_agents: int
+    """How many sub-agents it has, with those of its sub-agents."""
 
 
 def _make_filter(command: SessionsCommand) -> LabelFilter:
@@ -101,31 +123,38 @@ def _make_filter(command: SessionsCommand) -> LabelFilter:
 
 
 class _Counted:
-    """An iterator that yields sessions and counts them."""
+    """An iterator that yields sessions with their number of sub-agents, and counts them."""
 
-    def __init__(self, sessions: Iterable[SessionSummary]) -> None:
-        self._sessions = iter(sessions)
+    def __init__(self, database: Database, sessions: Iterable[SessionSummary]) -> None:
+        self._listed = self._count_sub_agents(database, iter(sessions))
         self.count = 0
 
-    def __iter__(self) -> Iterator[SessionSummary]:
+    def __iter__(self) -> Iterator[_Listed]:
         return self
 
-    def __next__(self) -> SessionSummary:
-        found = next(self._sessions)
+    def __next__(self) -> _Listed:
+        found = next(self._listed)
         self.count += 1
         return found
 
+    def _count_sub_agents(self, database: Database, sessions: Iterator[SessionSummary]) -> Iterator[_Listed]:
+        while page := list(islice(sessions, _PAGE)):
+            counts = count_descendants(database, [one.id for one in page])
+            yield from (_Listed(one, counts.get(one.id, 0)) for one in page)
 
-def _print_json(sessions: Iterable[SessionSummary]) -> None:
+
+def _print_json(sessions: Iterable[_Listed]) -> None:
     """Print the sessions as a JSON array, one element at a time."""
     before = "["
-    for session in sessions:
-        put(f"{before}\n{textwrap.indent(json.dumps(asdict(session), indent=1), ' ')}", end="")
+    for session, sub_agents in sessions:
+        found = {**asdict(session), "sub_agents": sub_agents}
+        put(f"{before}\n{textwrap.indent(json.dumps(found, indent=1), ' ')}", end="")
         before = ","
     put("[]" if before == "[" else "\n]")
 
 
-def _cells(session: SessionSummary) -> tuple[str, ...]:
+def _cells(listed: _Listed) -> tuple[str, ...]:
+    session = listed.session
     return (
         session.id,
         local_time(session.updated_at),
@@ -133,16 +162,17 @@ def _cells(session: SessionSummary) -> tuple[str, ...]:
         one_line(session.model),
         one_line(session.cwd),
         one_line(session.title),
+        str(listed.sub_agents or ""),
     )
 
 
-def _print_table(sessions: list[SessionSummary]) -> None:
+def _print_table(sessions: list[_Listed]) -> None:
     """Print a row for each session; ids are printed in full, titles are cut to the remaining width."""
     from rich.cells import cell_len, set_cell_size
 
     console = make_console(sys.stdout)
     rest = glyphs_for(console.encoding).rest
-    rows = [_HEAD, *map(_cells, sessions)]
+    rows = [_HEAD, *map(_table_cells, sessions)]
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     columns = _fitting(widths, console.width)
     room = max(_LEAST_TITLE, console.width - sum(widths[at] + _GAP for at in columns))
@@ -150,6 +180,13 @@ def _print_table(sessions: list[SessionSummary]) -> None:
         cells = [set_cell_size(row[at], widths[at] + _GAP) for at in columns]
         line = "".join(cells) + shorten(row[-1], room, rest)
         console.print(line.rstrip(), style=None if number else "bold", soft_wrap=True)
+
+
+def _table_cells(listed: _Listed) -> tuple[str, ...]:
+    """Return the cells of a row: a title says how many sub-agents the session has."""
+    *cells, title, sub_agents = _cells(listed)
+    noun = "sub-agent" if sub_agents == "1" else "sub-agents"
+    return (*cells, f"({sub_agents} {noun}) {title}" if sub_agents else title)
 
 
 def _fitting(widths: list[int], width: int) -> list[int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from ....ports import Recovered, ToolOutcome
 from ....workspace.atomic_write import wait_for_lock
 from ....workspace.paths import open_descriptor
-from ..output import Captured, capture, outcome_of, outcome_with
+from ..command_output import Captured, capture, outcome_of, outcome_with
 from ..supervisor.claim import ENDED, OUTPUT, READY, STARTED
 from .abandoned import call_mark, this_boot
 from .process_marker import find_marked_processes, kill_marked

@@ -12,7 +12,7 @@ from ..input.live_line import LiveLine
 from .questions import EMPTY_LINE, GivenAnswer, Questions
 
 _MOST_KEYS = 9
-"""So many choices have a key of their own."""
+"""The number of choices that a single key can pick."""
 _DECLINES = UserAnswer("decline")
 _NOBODY = UserAnswer("cancel")
 _NO_RUN = UserAnswer("cancel", "The user can be asked during a run only.")
@@ -29,7 +29,7 @@ class ChatInput:
         self._asking: asyncio.Task[UserAnswer] | None = None
 
     async def ask(self, question: UserQuestion) -> UserAnswer:
-        """Show the question and wait for the answer; Ctrl-C and Escape give none."""
+        """Show the question and wait for the answer; Ctrl-C and Escape leave it without one."""
         async with self._turn:
             if not self._live.is_open:
                 return _NO_RUN
@@ -44,7 +44,7 @@ class ChatInput:
             return _NOBODY if asking.cancelled() else asking.result()
 
     async def stop(self) -> None:
-        """End the open question: its run is over."""
+        """Close the open question, because its run has ended."""
         if (asking := self._asking) is not None:
             asking.cancel()
             await asyncio.wait([asking])

@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .declared import HookCommand, HookEvent
-from .program import HookEnd
+from .hook_process import HookEnd
 
 BLOCKS = 2
 """The exit code by which a hook refuses."""

@@ -72,14 +72,14 @@ def _resource(block: EmbeddedResourceContentBlock) -> str | AttachedFile:
     if size > MAX_TEXT_BYTES:
         raise UsageError(
             f"{_place(resource.uri)} is too large to be sent whole: {format_attachment_size(size)}.",
-            "Name its path, and the agent looks at it with its tools.",
+            "Name its path, so that the agent can read it with its tools.",
         )
     place = _place(resource.uri).replace('"', "%22")
     return f'\n<resource uri="{place}">\n{resource.text}\n</resource>\n'
 
 
 def _place(uri: str) -> str:
-    """Return where a resource is, as the tools name it: the path of a file."""
+    """Return the path of a `file:` address, because tools take paths; return any other address unchanged."""
     return unquote(urlsplit(uri).path) if uri.startswith("file:") else uri
 
 
@@ -91,7 +91,7 @@ def _decode(data: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        raise UsageError("A file of the message is no base64.") from None
+        raise UsageError("A file in the message is not valid base64.") from None
 
 
 def servers_of_editor(servers: Sequence[HandedServer] | None) -> dict[str, Any]:
@@ -111,7 +111,8 @@ def _table(server: HandedServer) -> dict[str, Any]:
             headers = {header.name: header.value for header in server.headers}
             return {"type": server.type, "url": server.url, "headers": headers}
         case AcpMcpServer():
-            raise UsageError(f"The tool server {server.name[:40]} cannot be reached: it is none of its own.")
+            name = server.name[:40]
+            raise UsageError(f"The tool server {name} cannot be reached: it runs inside the editor.")
 
 
 _MOST_NAME_CHARS = 28

@@ -56,7 +56,7 @@ async def show_diff(context: SlashContext, words: str) -> SlashResult:
 
     store, session = context.runtime.store, context.session
     if words and not (words.isascii() and words.isdigit() and len(words) < 16):
-        raise UsageError(f"`{words[:40]}` is no step.", "/steps lists them.")
+        raise UsageError(f"`{words[:40]}` is not the number of a step.", "/steps lists them.")
     since = int(words) if words else -1
 
     def find_differences() -> list[FileDifference]:
@@ -146,9 +146,9 @@ def _list_memory(context: SlashContext, is_whole: bool) -> None:
             tell(context, each.text)
     tell(context, *found.problems)
     if found.instructions:
-        tell(context, "A session keeps those that it began with; /clear begins one with these.")
+        tell(context, "A session keeps the instructions of its beginning; /clear begins one with these.")
     else:
-        tell(context, f"There is no {FILE_NAME} here. /init has one written.")
+        tell(context, f"There is no {FILE_NAME} here. With /init, the agent writes one.")
 
 
 def _instructions_file(context: SlashContext) -> Path:
@@ -156,7 +156,7 @@ def _instructions_file(context: SlashContext) -> Path:
     cwd = Path(context.session.settings.cwd)
     file = (repository_root(cwd) or cwd) / FILE_NAME
     if file.is_symlink():
-        raise UsageError(f"{file} is a link.", "Change what it leads to by yourself.")
+        raise UsageError(f"{file} is a link.", "Edit the file that it points to yourself.")
     return file
 
 
@@ -215,7 +215,7 @@ async def copy(context: SlashContext, words: str) -> SlashResult:
         tell(context, f"Copied {len(text):,} characters, by {' and '.join(ways)}.")
     else:
         warn(
-            context, "Nothing here has a clipboard: no terminal, and none of wl-copy, xclip, xsel and pbcopy."
+            context, "There is no clipboard: neither a terminal, nor one of wl-copy, xclip, xsel and pbcopy."
         )
     return DONE
 

@@ -4,8 +4,9 @@
 """
 
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import asynccontextmanager
+from itertools import islice
 from math import isfinite
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -106,7 +107,7 @@ def _amount(words: str) -> float:
     except ValueError:
         value = -1.0
     if not (isfinite(value) and value > 0):
-        raise UsageError(f"`{words[:40]}` is no amount above 0.", "Say /budget 2.50, or /budget off.")
+        raise UsageError(f"`{words[:40]}` is not an amount above 0.", "Write /budget 2.50, or /budget off.")
     return value
 
 
@@ -143,10 +144,10 @@ async def change_permissions(context: SlashContext, words: str) -> SlashResult:
         context.renderer.lines((("", one_line(line)) for line in _rule_lines(context)), prose=True)
         return DONE
     if kind not in (*KINDS, "remove") or not rule:
-        raise UsageError("Say what changes.", "/permissions allow|ask|deny|remove RULE")
+        raise UsageError("Name a change and a rule.", "/permissions allow|ask|deny|remove RULE")
     if kind == "remove":
         changed = _without(session, rule)
-        message = f"`{rule}` is no rule of this session any more."
+        message = f"`{rule}` is removed from the rules of this session."
     else:
         parse_rule(rule, {*load_declared_traits(), *session.ports.toolbox})
         rules = getattr(session.settings, kind)
@@ -164,14 +165,14 @@ def _without(session: Session, rule: str) -> dict[str, tuple[str, ...]]:
         if rule in getattr(session.settings, kind)
     }
     if not found:
-        raise UsageError(f"`{rule[:80]}` is no rule of this session.", "/permissions lists them.")
+        raise UsageError(f"`{rule[:80]}` is not a rule of this session.", "/permissions lists them.")
     return found
 
 
 def _rule_lines(context: SlashContext) -> Iterator[str]:
     settings, session = context.runtime.settings, context.session
     rows = {row.key: row for row in SETTINGS if row.key in KINDS}
-    yield f"Mode {session.state.execution_mode}; rules are looked at first: deny, then ask, then allow."
+    yield f"Mode {session.state.execution_mode}; rules take precedence over it: deny, then ask, then allow."
     for kind in reversed(KINDS):
         for rule in getattr(session.settings, kind):
             places = spell_source(settings.rule_sources.get((kind, rule), ()), rows[kind])
@@ -181,8 +182,8 @@ def _rule_lines(context: SlashContext) -> Iterator[str]:
 
 
 def list_rule_choices(context: SlashContext | None) -> Iterator[SlashOffer]:
-    yield from (SlashOffer(kind, f"what it names {meaning}") for kind, meaning in _MEANINGS.items())
-    yield SlashOffer("remove", "take a rule out of this session")
+    yield from (SlashOffer(kind, f"calls that it matches {meaning}") for kind, meaning in _MEANINGS.items())
+    yield SlashOffer("remove", "remove a rule from this session")
 
 
 async def fork(context: SlashContext, words: str) -> SlashResult:
@@ -192,12 +193,12 @@ async def fork(context: SlashContext, words: str) -> SlashResult:
         warn(context, "There are no messages yet, so there is nothing to copy.")
         return DONE
     if words and not (words.isascii() and words.isdigit() and len(words) < 16):
-        raise UsageError(f"`{words[:40]}` is no step.", "/steps lists them.")
+        raise UsageError(f"`{words[:40]}` is not the number of a step.", "/steps lists them.")
     forked = await runtime.fork(old.id, int(words) if words else None)
     opened = await runtime.resume(forked)
     opened.change_mode(old.state.execution_mode)
     await _enter(context, opened)
-    tell(context, f"The chat goes on in {forked}; {old.id} stays as it is.")
+    tell(context, f"The chat continues in {forked}; {old.id} is unchanged.")
     return SlashResult(goes_on=True)
 
 
@@ -210,13 +211,22 @@ async def resume(context: SlashContext, words: str) -> SlashResult:
     if name == context.session.id:
         tell(context, "This is the session that you are in.")
         return DONE
+    return await enter_session(context, name, _way_back(context))
+
+
+async def enter_session(context: SlashContext, name: str, notes: Iterable[str] = ()) -> SlashResult:
+    """Enter the stored session of this id, and ask at once about a call that waits there.
+
+    `notes` are printed before its last messages.
+    """
+    runtime = context.runtime
     opened = await runtime.resume(name)
-    left = _way_back(context)
     await _enter(context, opened)
-    tell(context, *left)
+    tell(context, *notes)
     context.recall()
     asks = bool(opened.state.calls_to_decide)
-    if asks and opened.next_action == "human_confirm" and not runtime.store.index.is_held(name):
+    may_ask = opened.next_action == "human_confirm" and not context.asks
+    if asks and may_ask and not runtime.store.index.is_held(name):
         # A question is asked at once, as at the start of a chat; everything else waits for Enter.
         await context.follow(opened.carry_on())
     return SlashResult(goes_on=True)
@@ -285,7 +295,7 @@ def recent_sessions(store: Store) -> list[SessionSummary]:
     """Return the newest sessions from a short-lived cache, because each key press calls this."""
     now = time.monotonic()
     if store not in _recent or now - _recent[store][0] > _RECENT_S:
-        _recent[store] = now, store.sessions(most=_MOST_OFFERED)
+        _recent[store] = now, list(islice(store.roots(), _MOST_OFFERED))
     return _recent[store][1]
 
 

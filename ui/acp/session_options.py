@@ -12,7 +12,7 @@ from ..terminal.text.sanitize import one_line
 MODE, MODEL = "mode", "model"
 _MOST_MODELS = 30
 _MOST_SESSIONS = 50
-"""So many of the newest are looked at for models that were used before."""
+"""The number of newest sessions that are searched for models that were used before."""
 _MODES: dict[ExecutionMode, tuple[str, str]] = {
     "interactive": ("Ask", "only looking inside the workspace passes unasked"),
     "plan": ("Plan", "looks inside the workspace, changes nothing"),

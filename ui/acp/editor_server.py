@@ -14,7 +14,7 @@ from ..cli.grammar import Command
 from ..cli.open_session import open_runtime, read_overrides
 from ..terminal.drive import StopSignals, exit_code
 from ..terminal.terminal import say
-from .agent import EditorAgent
+from .editor_agent import EditorAgent
 
 if TYPE_CHECKING:
     from acp import Agent
@@ -74,7 +74,7 @@ class LineTransport:
                 message = None
             if isinstance(message, dict):
                 return cast("dict[str, Any]", message)
-            error = {"code": -32700, "message": "This line is no message: a JSON object is needed."}
+            error = {"code": -32700, "message": "This line is not a message: a message is a JSON object."}
             await self.send({"jsonrpc": "2.0", "id": None, "error": error})
 
     async def close(self) -> None:

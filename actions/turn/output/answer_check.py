@@ -155,8 +155,8 @@ def allow_another_try(state: ApplicationState, ports: Ports) -> Changes:
 async def check_answer(
     before: ApplicationState, ports: Ports, reply: Reply, message: Message
 ) -> Closing | None:
-    """Check an answer that needs a format, the done tool or the validation of the program. Return None if the
-    reply is no such answer.
+    """Check an answer that needs a format, the done tool or the validation of the program. Return None for
+    any other reply.
     """
     output, use = find_run_output(before, ports), _final_call(before, ports, message)
     if message.tool_uses and use is None:

@@ -105,6 +105,10 @@ class StoreBackend(BackendBase, AnnotationsBackendMixin):
         if session.parent_id is not None:
             name = app_id(AppName(session.parent_id))
             parent = PointerModel(app_id=name, sequence_id=session.parent_seq, partition_key=key)
+        spawner = None
+        if (by := session.spawned_by) is not None:
+            name = app_id(AppName(by.session_id))
+            spawner = PointerModel(app_id=name, sequence_id=by.sequence + 1, partition_key=key)
         cost = self._cost(session.id, session.steps, session.updated_at)
         model = session.model.partition("/")[2] or session.model
         tags = {"title": session.title, "status": session.status, "model": session.model}
@@ -116,6 +120,7 @@ class StoreBackend(BackendBase, AnnotationsBackendMixin):
             num_steps=session.steps,
             tags=self._texts.value(tags, 200),
             parent_pointer=parent,
+            spawning_parent_pointer=spawner,
         )
 
     def _cost_at(self, session_id: str, steps: int, updated_at: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -45,12 +46,13 @@ from ...agent.session.session import Session
 from ...agent.version import VERSION
 from ...state.application import ExecutionMode
 from ...state.errors import SessionNotFound, UsageError
+from ...state.store.sessions.listing import FolderFilter
 from ..cli.open_session import tell_notice
 from ..terminal.text.sanitize import one_line
 from .conversation import Conversation
-from .handed import HandedServer, PromptBlock, servers_of_editor
+from .editor_inputs import HandedServer, PromptBlock, servers_of_editor
+from .editor_user_input import EditorInput
 from .refusals import protocol_errors
-from .user_questions import EditorInput
 
 if TYPE_CHECKING:
     from acp import Client
@@ -66,7 +68,7 @@ _KEYS = AuthMethodAgent(
 
 
 class _Place(NamedTuple):
-    """Where a session of an editor works, and with what."""
+    """The working folder, further folders and tool servers of a session in an editor."""
 
     cwd: str
     folders: Sequence[str] | None
@@ -150,7 +152,7 @@ class EditorAgent:
         mcp_servers: list[HandedServer] | None = None,
         **_: Any,
     ) -> ResumeSessionResponse:
-        """Go on with a session that the editor has on its screen still."""
+        """Resume a session whose messages the editor still displays."""
         resumed = await self._reopen(session_id, _Place(cwd, additional_directories, mcp_servers))
         self._once_answered(_in_turn(resumed))
         return ResumeSessionResponse(modes=resumed.modes, config_options=resumed.options)
@@ -175,7 +177,8 @@ class EditorAgent:
         first = int(cursor) if cursor and cursor.isdecimal() else 0
         with protocol_errors():
             # One more than is returned, to know whether there are more.
-            found = self._runtime.store.sessions(cwd, most=first + _PAGE + 1)
+            newest = self._runtime.store.roots(None if cwd is None else FolderFilter(cwd))
+            found = list(islice(newest, first + _PAGE + 1))
         page = [
             SessionInfo(
                 session_id=one.id, cwd=one.cwd, title=one_line(one.title) or None, updated_at=one.updated_at
@@ -260,7 +263,7 @@ class EditorAgent:
         folders = place.folders or ()
         for folder in (place.cwd, *folders):
             if not Path(folder).is_absolute():
-                raise UsageError(f"{folder[:200]!r} is no absolute path.")
+                raise UsageError(f"{folder[:200]!r} is not an absolute path.")
         overrides = {
             **self._overrides,
             "cwd": Path(place.cwd),
@@ -270,7 +273,9 @@ class EditorAgent:
         return overrides
 
     def _once_answered(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a function after the caller's answer was sent: then the editor knows the session."""
+        """Run `work` after the response to the current request, because the editor knows the session only
+        then.
+        """
         task = asyncio.get_running_loop().create_task(work)
         self._later.add(task)
         task.add_done_callback(self._end_prompt)

@@ -1,6 +1,6 @@
 """Asks the person at an editor what a running tool or a tool server wants to know.
 
-Editors that support elicitation show a form; others show choices as a permission request has them.
+Editors that support elicitation show a form; others show the choices as the options of a permission request.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class EditorInput:
         return UserAnswer() if isinstance(answer, AcceptElicitationResponse) else _without_answer(answer)
 
     async def _ask_choice(self, question: UserQuestion) -> UserAnswer:
-        """Ask with the options of a permission: for a text, or for the one value of a form."""
+        """Ask with a permission request, for one of a few answers or for the only value of a form."""
         fields = fields_of(question.schema)
         if not question.schema:
             choices = [(choice, choice) for choice in question.choices]

@@ -1,4 +1,6 @@
-"""Templates of flows: the answer from the result of a call, and the arguments of a call from a message."""
+"""Fills the templates of flows: answers with the result of a call, and arguments with parts of the
+message.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +13,26 @@ from ....state.application import FlowMatch
 from ....state.conversation.messages import parse_json_or_text
 
 PLACEHOLDER = re.compile(r"\{([A-Za-z0-9_]+(?:\.[A-Za-z0-9_-]+)*)\}")
-"""`{name}` of a part of the message, `{match.name}`, `{result}`, `{result.path.0.to}`, `{error}`."""
+"""A placeholder: `{name}` or `{match.name}` for a part of the message, `{result}`, `{result.path.0.to}`,
+`{error}`.
+"""
 _HTTP_HEAD = re.compile(r"HTTP \d{3}\n(?:(?:link|location|retry-after): .*\n)*", re.IGNORECASE)
-"""What results of HTTP tools begin with, before the body."""
+"""The text before the body in the result of an HTTP tool."""
 _MOST_CHARS = 20_000
-"""Of one answer; the whole result is in the history."""
+"""The most characters of one answer. The history has the whole result."""
 _FAILED = "The flow {name} did not work: {error}"
 _MOST_ERROR_CHARS = 1000
 _ABSENT = object()
 
 
 class BadResult(Exception):
-    """A call that failed, or a result without what the answer needs; the text says which."""
+    """A call failed, or its result lacks a value that the answer needs. The message says which."""
 
 
 def fill_answer(match: FlowMatch, result: str) -> str:
-    """Return the answer of a match; raises `BadResult` if the result lacks what its template names."""
+    """Return the answer of a match; raises `BadResult` if the result lacks a value that the
+    template names.
+    """
     body = _HTTP_HEAD.sub("", result, count=1) if _HTTP_HEAD.match(result) else result
     template = match.answer or "{result}"
     parsed = parse_json_or_text(body) if "{result." in template else None
@@ -52,7 +58,7 @@ def fill_failure(match: FlowMatch, error: str) -> str:
 
 
 def follow(value: Any, path: str) -> Any:
-    """Return what a dotted path leads to in a JSON value; a number is an index. `_ABSENT`: nothing."""
+    """Return the value at a dotted path in a JSON value, or `_ABSENT`. A number in the path is an index."""
     for key in path.split("."):
         if isinstance(value, dict):
             value = cast("dict[str, Any]", value).get(key, _ABSENT)
@@ -64,12 +70,12 @@ def follow(value: Any, path: str) -> Any:
 
 
 def fill_text(template: str, values: Mapping[str, str]) -> str:
-    """Return a text with the parts of the message in their places; other braces stay."""
+    """Return a text with its placeholders replaced by parts of the message. Other braces stay unchanged."""
     return _fill(template, lambda name: _find_part(name, values))
 
 
 def fill_structure(value: Any, values: Mapping[str, str]) -> Any:
-    """Return a JSON value with the parts of the message in its texts."""
+    """Return a JSON value with the placeholders in its texts replaced by parts of the message."""
     if isinstance(value, str):
         return fill_text(value, values)
     if isinstance(value, Mapping):
@@ -81,7 +87,7 @@ def fill_structure(value: Any, values: Mapping[str, str]) -> Any:
 
 
 def find_names(value: Any) -> set[str]:
-    """Return the names of the placeholders in the texts of a JSON value, `match.` left out."""
+    """Return the names of the placeholders in the texts of a JSON value, without `match.`."""
     if isinstance(value, str):
         return {found[1].removeprefix("match.") for found in PLACEHOLDER.finditer(value)}
     if isinstance(value, Mapping):
@@ -95,7 +101,7 @@ def _find_part(name: str, values: Mapping[str, str]) -> str | None:
 
 
 def _fill(template: str, value: Callable[[str], str | None]) -> str:
-    """Return the template with each placeholder replaced once: what a value contains is no placeholder."""
+    """Return the template with each placeholder replaced once. Braces in the values are not placeholders."""
 
     def replace(found: re.Match[str]) -> str:
         text = value(found[1])

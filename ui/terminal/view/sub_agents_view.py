@@ -1,10 +1,11 @@
-"""What sub-agents do, in the live row of the call that started each of them."""
+"""What sub-agents do: in the live row of the call that started each, and below their step of a plan."""
 
 from dataclasses import dataclass
 
 from ....actions.ports.events import (
     ApprovalNeeded,
     MessageAdded,
+    RunFinished,
     SubAgentEvent,
     ToolOutput,
     ToolRequested,
@@ -13,9 +14,11 @@ from ....actions.ports.events import (
 from ..lines import title
 from ..status import short_count, tokens_of
 from ..text.sanitize import one_line
-from .calls import CallsView
+from .calls_view import CallsView
+from .plan_progress import PlanProgress
 
 _MOST_CHARS = 120
+_MOST_DESCRIPTION_CHARS = 40
 
 
 @dataclass(slots=True)
@@ -23,13 +26,15 @@ class _Progress:
     call_id: str
     """The call in the session of the view."""
     tokens: int | None = 0
+    what: str = "begins"
 
 
 class SubAgentsView:
     """Writes one line for each thing that a sub-agent does; its call shows the newest."""
 
-    def __init__(self, calls: CallsView) -> None:
+    def __init__(self, calls: CallsView, plan: PlanProgress) -> None:
         self._calls = calls
+        self._plan = plan
         self._known: dict[str, _Progress] = {}
         """By the id of the sub-agent's session."""
 
@@ -44,6 +49,13 @@ class SubAgentsView:
         elif text := _describe(event):
             used = "" if not progress.tokens else f"  {short_count(progress.tokens)} tokens"
             self._calls.add_output(ToolOutput(progress.call_id, f"\n{text}{used}"))
+            progress.what = text
+        if isinstance(event.event, RunFinished):
+            progress.what = event.event.status.replace("_", " ")
+        if agent.parent_id not in self._known:
+            used = "" if not progress.tokens else f"  {short_count(progress.tokens)} tokens"
+            about = f"{one_line(agent.name)} ({one_line(agent.description)[:_MOST_DESCRIPTION_CHARS]})"
+            self._plan.note_agent(agent.agent_id, f"{about}: {progress.what}{used}")
 
 
 def _describe(event: SubAgentEvent) -> str:

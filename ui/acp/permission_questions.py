@@ -20,12 +20,12 @@ class PermissionChoice:
 
     approved: bool = False
     offer: RuleSuggestion | None = None
-    """What passes unasked from now on."""
+    """The rule to add, so that further calls run without a question."""
     settle: Settlement | None = None
 
     @property
     def is_for_more(self) -> bool:
-        """Whether it is about other calls, too."""
+        """Whether the choice applies to other calls, too."""
         return self.offer is not None
 
     def decision(self, call: PendingCall, session: Session) -> CallDecision:

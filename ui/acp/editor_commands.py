@@ -1,4 +1,4 @@
-"""Slash commands in an editor: those of the list, markdown files, and the prompts of tool servers."""
+"""Slash commands in an editor: built-in ones, Markdown files, and the prompts of tool servers."""
 
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -51,11 +51,11 @@ def _of_server(prompt: ServerPrompt) -> AvailableCommand:
 
 
 class CommandAnswered(Exception):
-    """A command was answered, and nothing runs; the message is the answer."""
+    """Raised if a command is answered without a run; the message is the answer."""
 
 
 def find_file_model(content: UserContent, context: EditorContext) -> str:
-    """Return the model that a command of a markdown file asks for; empty: the session's."""
+    """Return the model that the Markdown file of a command names; an empty text means the session's model."""
     typed = parse_command(content) if isinstance(content, str) else None
     file = None if typed is None else _files(context).get(typed[0])
     return "" if file is None else file.model
