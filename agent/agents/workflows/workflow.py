@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Never, cast
@@ -41,8 +40,6 @@ _MOST_RETRIES = 100
 _NOT_TAKEN = ("model", "tool_choice", "message_history", "instructions")
 _FROM_AGENTS = ("store", "cwd", "env")
 """The arguments that a workflow takes from its agents if it has none of its own."""
-_defining: ContextVar[frozenset[int]] = ContextVar("_defining", default=frozenset())
-"""The workflows whose definitions are being made."""
 
 
 class WorkflowArguments(TypedDict, total=False):
@@ -163,16 +160,7 @@ class Workflow(Agent[ResultT]):
         return given
 
     def definition_of(self, source: str) -> Definition:
-        if id(self) in _defining.get():
-            raise UsageError(
-                f"The workflow {self.name or type(self).__name__} contains itself.",
-                "Take it out of its own agents, and of the agents that these start.",
-            )
-        token = _defining.set(_defining.get() | {id(self)})
-        try:
-            logic = self._make(self._name_steps())
-        finally:
-            _defining.reset(token)
+        logic = self._make(self._name_steps())
         own = super().definition_of(source)
         form = None if self._typed is None else self._typed.format
         model = WorkflowModel(logic, writes_json=form is not None)
