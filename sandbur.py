@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .actions.turn.flows.flow import Flow, flow
     from .actions.workspace.backends.backend import FileBackend, SessionMemory, StoreFiles, WorkspaceFolder
     from .actions.workspace.backends.composite import Composite
+    from .agent.agents.handoffs.handoff import Handoff
     from .agent.config.setting import Setting
     from .agent.config.setting_reader import SettingReader
     from .agent.extensions.extension import CommandEntry, Extension, SlashEntry
@@ -120,6 +121,7 @@ __all__ = [
     "Flow",
     "FormattedEntry",
     "Formatter",
+    "Handoff",
     "Image",
     "Limits",
     "Message",
@@ -235,6 +237,7 @@ _HOMES = {
     "FileBackend": ("sandbur.actions.workspace.backends.backend", "FileBackend"),
     "FormattedEntry": ("sandbur.actions.ports", "FormattedEntry"),
     "Formatter": ("sandbur.actions.ports", "Formatter"),
+    "Handoff": ("sandbur.agent.agents.handoffs.handoff", "Handoff"),
     "Image": ("sandbur.state.conversation.attachments", "Image"),
     "Limits": ("sandbur.agent.session.run", "Limits"),
     "Message": ("sandbur.state.conversation.messages", "Message"),

@@ -19,7 +19,7 @@ from .turn.calls.equipping import announce_tool_changes
 from .turn.calls.tool_results import close_calls
 from .turn.calls.user_command import propose_user_command
 from .turn.commands import answer_command
-from .turn.flows.flow_turn import answer_by_command, begin_flow, route_message
+from .turn.flows.flow_turn import answer_by_command, begin_flow, route_message, route_to_speaker
 from .turn.steering import STEERING_FIELDS, add_observed, add_steering_to_chat, find_person_messages
 from .turn.step_turn import MAX_SUMMARY_CHARS, with_step
 
@@ -55,6 +55,7 @@ _NEW_TURN: dict[str, Any] = {
         "equipment",
         "run_options",
         "graph_version",
+        "hand_off",
         *STEERING_FIELDS,
     ],
     writes=[
@@ -63,6 +64,7 @@ _NEW_TURN: dict[str, Any] = {
         "execution_mode",
         "equipment",
         "graph_version",
+        "hand_off",
         *STEERING_FIELDS,
         *_NEW_TURN,
     ],
@@ -103,7 +105,9 @@ async def prompt(
         if answer is not None:
             ports.emit(Notice(answer.notice))
             return {"user_input": text, **answer.changes}
-    routed = await route_message(given_message, state, ports)
+    # The agent that has the conversation has flows of its own.
+    is_for_agent = state.hand_off is None or text.startswith("/")
+    routed = await route_message(given_message, state, ports) if is_for_agent else None
     if routed is not None and routed.match.is_command:
         return await _run_command_of_flow(routed, text, state, ports)
     return await _open_turn(message, routed, state, ports)
@@ -129,8 +133,9 @@ async def _open_turn(
     ports.emit(MessageAdded("user", text))
     if closed.equipment != state.equipment:
         announce_tool_changes(state.equipment, closed.equipment, ports)
-    kept = {"equipment": closed.equipment, "inbox_taken": closed.inbox_taken}
+    kept = {name: getattr(closed, name) for name in ("equipment", "inbox_taken", "hand_off")}
     changes = {**_NEW_TURN, "user_input": text, "chat_history": history, **kept}
+    routed = routed or route_to_speaker(closed, ports)
     if routed is None:
         return changes
     return {**changes, **await begin_flow(routed, closed.model_copy(update=changes), ports)}

@@ -249,6 +249,8 @@ class RunFinished:
     """The answer as a JSON value, if an output format was requested and the answer fits the format."""
     has_output: bool = False
     """Whether an output format was requested."""
+    agent: str = ""
+    """The agent that has the conversation after a hand-off; empty: the session's own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,18 @@ started, and goes on with it where it stopped.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, cast
 
 from ...actions.ports import CallSuspended, ToolContext, ToolOutcome
 from ...actions.ports.events import Event, RunFinished, SubAgentEvent
-from ...state.application import ApplicationState, RunOptions
+from ...state.application import ApplicationState
 from ...state.calls import CallDecision, PendingCall, SubAgentCall, relayed_call_id
 from ...state.errors import SandburError, StoreError, UsageError
 from ...state.session import SessionSettings, SpawnedBy
+from ...state.store.store import Store
 from ..runtime.agent_definition import Definition, SubAgentDefinition
 from ..runtime.extension_runtime import ProcessContext
 from ..session.run import Limits
@@ -24,8 +25,11 @@ from ..session.run_result import make_run_finished
 from ..session.session import Session
 from .child_settings import make_child_settings, narrow_mode, renew_child_settings
 from .slots import Slots
-from .task import Startable, Task, child_session_id, describe_sub_agent
+from .task import Seat, Startable, Task, child_session_id, describe_sub_agent
 
+Conclude = Callable[[Session, Session, SpawnedBy, RunFinished, str], ToolOutcome]
+"""Returns the outcome of a call from its session, the sub-agent's, and the end of the run of that. Raises
+`CallSuspended`."""
 _MOST_UNREAD = 64
 """Events of one sub-agent that are passed on before it waits for the reader."""
 
@@ -40,19 +44,25 @@ class Children:
         """The sessions of the sub-agents that run now."""
 
     async def run(
-        self, parent: Session, definition: Definition, task: Task, context: ToolContext
+        self,
+        parent: Session,
+        definition: Definition,
+        task: Task,
+        context: ToolContext,
+        conclude: Conclude | None = None,
     ) -> ToolOutcome:
         """Run the sub-agent of a call to its end, or until a person has to decide.
 
-        `definition` is that of the parent. Raises `CallSuspended` if the run of the parent cannot go on.
+        `definition` is that of the parent. `conclude` returns the outcome of the call; None: that of a task.
+        Raises `CallSuspended` if the run of the parent cannot go on.
         """
-        child_id = task.resume or child_session_id(parent.id, context.call_id)
+        child_id = task.resume or child_session_id(parent.id, task.key or context.call_id)
         if child_id in self._open:
             return ToolOutcome("error", f"The sub-agent {child_id[:60]} works already. Ask it again later.")
         self._open.add(child_id)
         try:
             async with self._slots.hold(parent.id, child_id):
-                return await self._run(parent, definition, task, child_id, context)
+                return await self._run(parent, definition, task, child_id, context, conclude or _make_outcome)
         except StoreError as error:
             raise CallSuspended(error) from None
         except SandburError as error:
@@ -61,12 +71,18 @@ class Children:
             self._open.discard(child_id)
 
     async def _run(
-        self, parent: Session, definition: Definition, task: Task, child_id: str, context: ToolContext
+        self,
+        parent: Session,
+        definition: Definition,
+        task: Task,
+        child_id: str,
+        context: ToolContext,
+        conclude: Conclude,
     ) -> ToolOutcome:
         by, child = await self._open_child(parent, definition, task, child_id, context)
         try:
             end = await self._drive(parent, child, by, task, context)
-            return _make_outcome(parent, child, by, end, context.call_id)
+            return conclude(parent, child, by, end, context.call_id)
         finally:
             await self._process.close_session(child)
 
@@ -74,7 +90,7 @@ class Children:
         self, parent: Session, definition: Definition, task: Task, child_id: str, context: ToolContext
     ) -> tuple[SpawnedBy, Session]:
         """Open the session of the sub-agent. A new one is stored with its first message."""
-        stored = await _load_settings(parent, child_id, context.call_id)
+        stored = await _load_settings(parent, child_id, task, context.call_id)
         if stored is None and task.resume:
             raise UsageError(f"There is no sub-agent {child_id[:60]!r}.", "Start a new one.")
         name = task.agent if stored is None else _require_own(stored, parent, child_id).agents[-1]
@@ -128,22 +144,7 @@ class Children:
         return end
 
 
-class SubAgentsOfSession:
-    """Implements `actions.ports.SubAgents` for one session."""
-
-    def __init__(self, children: Children, definition: Definition) -> None:
-        self._children = children
-        self._definition = definition
-        self.session: Session | None = None
-        """Set once the session is open."""
-
-    async def run(self, task: Task, context: ToolContext) -> ToolOutcome:
-        if self.session is None:
-            return ToolOutcome("error", "Sub-agents start only in a session that runs.")
-        return await self._children.run(self.session, self._definition, task, context)
-
-
-async def _load_settings(parent: Session, child_id: str, call_id: str) -> SessionSettings | None:
+async def _load_settings(parent: Session, child_id: str, task: Task, call_id: str) -> SessionSettings | None:
     """Return the stored settings of a sub-agent, or None if it has not begun.
 
     A forked parent goes on with a fork of the sub-agent that its ancestor had started, so that nothing which
@@ -155,15 +156,25 @@ async def _load_settings(parent: Session, child_id: str, call_id: str) -> Sessio
         if store.index.exists(child_id):
             return store.index.settings(child_id)
         for ancestor in reversed(store.index.ancestors(parent.id)):
-            before = child_session_id(ancestor, call_id)
+            before = child_session_id(ancestor, task.key or call_id)
             if store.index.exists(before):
                 by = store.index.settings(before).spawned_by
                 own = None if by is None else by.model_copy(update={"session_id": parent.id})
-                store.fork(before, child_id, spawned_by=own)
+                store.fork(before, child_id, _find_fork_step(store, before, task, call_id), own)
                 return store.index.settings(child_id)
         return None
 
     return await store.database.offload(load)
+
+
+def _find_fork_step(store: Store, child_id: str, task: Task, call_id: str) -> int | None:
+    """Return the step after which a sub-agent of an ancestor goes on in a fork; None: its newest.
+
+    An agent that had the conversation may have answered later messages there, which the fork does not have.
+    """
+    if task.seat is None or store.show(child_id).state.run_options.task == call_id:
+        return None
+    return task.seat.step
 
 
 def _require_own(stored: SessionSettings, parent: Session, child_id: str) -> SpawnedBy:
@@ -178,7 +189,7 @@ def _find_definition(parent: Definition, agent: Startable) -> Definition:
     """Return the definition of a sub-agent: its own, or that of its parent with answers in plain text."""
     if isinstance(agent, SubAgentDefinition):
         return agent.definition
-    return replace(parent, instructions=None, output=None, done_tool="")
+    return replace(parent, instructions=None, output=None, done_tool="", handoffs=())
 
 
 def _begin(child: Session, task: Task, context: ToolContext) -> AsyncGenerator[Event] | None:
@@ -186,10 +197,13 @@ def _begin(child: Session, task: Task, context: ToolContext) -> AsyncGenerator[E
 
     None if its work for this call has ended, or waits for a decision.
     """
-    options = RunOptions(task=context.call_id)
-    if child.state.run_options.task != options.task:
+    if child.state.run_options.task != context.call_id:
+        given = task.seat or Seat(key="", message=task.prompt)
+        if given.history and child.last_sequence < 0:
+            child.change_history(child.state.chat_history.append(*given.history))
         # A list is never a command: a model must not change the mode of its sub-agent.
-        events = child.send([task.prompt], options)
+        message = [given.message] if isinstance(given.message, str) else given.message
+        events = child.send(message, given.options.model_copy(update={"task": context.call_id}))
     elif decisions := _list_decisions(child, context.decided):
         events = child.decide(decisions, way="at the agent that started it")
     elif child.next_action == "prompt" or child.state.calls_to_decide:
@@ -207,7 +221,7 @@ def _make_outcome(
     Raises `CallSuspended` if the sub-agent can go on only in a later run of the parent.
     """
     if end.status in ("needs_approval", "needs_decision"):
-        waiting = _relay_waiting_calls(child, by.agents[-1], call_id)
+        waiting = relay_waiting_calls(child, by.agents[-1], call_id)
         return ToolOutcome("error", "It waits for a decision.", waits_for=waiting)
     if end.status in ("turn_limit", "budget_limit"):
         try:
@@ -224,18 +238,23 @@ def _make_outcome(
     return ToolOutcome("ok" if is_answered else "error", content, usage=child.state.turn_usage)
 
 
-def _relay_waiting_calls(child: Session, name: str, task_call_id: str) -> tuple[PendingCall, ...]:
-    """Return the calls of a sub-agent that wait for a decision, as its parent keeps them."""
-    return tuple(_relay(call, child, name, task_call_id) for call in child.state.calls_to_decide)
+def relay_waiting_calls(
+    child: Session, name: str, task_call_id: str, prefix: str = ""
+) -> tuple[PendingCall, ...]:
+    """Return the calls of a sub-agent that wait for a decision, as its parent keeps them.
+
+    `prefix` keeps calls apart that have one id in several sub-agents of one call.
+    """
+    return tuple(_relay(call, child, name, task_call_id, prefix) for call in child.state.calls_to_decide)
 
 
-def _relay(call: PendingCall, child: Session, name: str, task_call_id: str) -> PendingCall:
+def _relay(call: PendingCall, child: Session, name: str, task_call_id: str, prefix: str) -> PendingCall:
     below = call.sub_agent
     agents = (name, *(() if below is None else below.agents))
     # The reason of a call from further below names the agents below this one already.
     reason = call.reason if below is None else call.reason.partition(": ")[2]
     changes: dict[str, Any] = {
-        "call_id": relayed_call_id(task_call_id, call.call_id),
+        "call_id": relayed_call_id(task_call_id, f"{prefix}{call.call_id}"),
         "reason": f"sub-agent {'/'.join(agents)}: {reason}",
         "sub_agent": SubAgentCall(session_id=child.id, call_id=call.call_id, agents=agents),
         # The session of the sub-agent checks what its own approval depends on.
@@ -254,7 +273,9 @@ def _list_decisions(child: Session, decided: Sequence[PendingCall]) -> list[Call
     return [
         _make_decision(call, call.sub_agent.call_id)
         for call in decided
-        if call.sub_agent is not None and call.sub_agent.call_id in waiting
+        if call.sub_agent is not None
+        and call.sub_agent.session_id == child.id
+        and call.sub_agent.call_id in waiting
     ]
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...actions.ports.events import SubAgent
+from ...state.application import NO_OPTIONS, RunOptions
+from ...state.conversation.messages import Message, UserContent
 from ...state.session import SpawnedBy
 from ..runtime.agent_definition import SubAgentDefinition
 from .markdown.agent_spec import AgentSpec
@@ -18,6 +20,22 @@ GENERAL = AgentSpec(name="general", description="", instructions="")
 
 Startable = AgentSpec | SubAgentDefinition
 """An agent of a Markdown file, or of a program."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """The place of an agent in a conversation that was handed to it."""
+
+    key: str
+    """What the id of its session follows from, in place of the call."""
+    message: UserContent
+    """What it answers."""
+    history: tuple[Message, ...] = ()
+    """What a new session begins with."""
+    step: int | None = None
+    """The newest step of its session when it had answered; None: it has not answered yet."""
+    options: RunOptions = NO_OPTIONS
+    """Of its run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +51,13 @@ class Task:
     """In place of the agent's own; empty for the agent's own."""
     resume: str = ""
     """The session of an earlier sub-agent that is to go on; empty for a new sub-agent."""
+    seat: Seat | None = None
+    """Where it has the conversation of the session that starts it; None: it only does a task."""
+
+    @property
+    def key(self) -> str:
+        """What the id of its session follows from; empty: the call."""
+        return "" if self.seat is None else self.seat.key
 
 
 def child_session_id(parent_id: str, call_id: str) -> str:

@@ -81,6 +81,23 @@ class Equipment(Record):
 NO_EQUIPMENT = Equipment()
 
 
+class HandOff(Record):
+    """Which agent has the conversation of a session."""
+
+    agent: str
+    """Its name; empty: the agent of the session itself has it again."""
+    tool: str = Field(default="", exclude_if=not_)
+    """The tool that passes the messages that follow to it."""
+    key: str = Field(default="", exclude_if=not_)
+    """What the id of its session follows from, besides the id of this session."""
+    step: int = Field(default=0, exclude_if=not_)
+    """The newest step of its session when it had answered."""
+    note: str = Field(default="", exclude_if=not_)
+    """In a session that the conversation was handed to: what the next agent has to know."""
+    count: int = Field(default=0, exclude_if=not_)
+    """How many hand-offs there were in the run so far."""
+
+
 class ToolResult(Record):
     kind: Literal["tool_result"] = "tool_result"
     call_id: str
@@ -94,6 +111,8 @@ class ToolResult(Record):
     """The final answer if the call ended the run, else None."""
     equips: Equipment | None = Field(default=None, exclude_if=partial(is_, None))
     """The tools that the call added to the session."""
+    hand_off: HandOff | None = Field(default=None, exclude_if=partial(is_, None))
+    """Which agent has the conversation after the call; None: the call changes nothing about it."""
     usage: Usage | None = Field(default=None, exclude_if=partial(is_, None))
     """What the models of a sub-agent used for the call; None: the call started none."""
     put_away: bool = Field(default=False, exclude_if=not_)
