@@ -6,7 +6,7 @@ started, and goes on with it where it stopped.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, cast
@@ -14,7 +14,7 @@ from typing import Any, cast
 from ...actions.ports import CallSuspended, ToolContext, ToolOutcome
 from ...actions.ports.events import Event, RunFinished, SubAgentEvent
 from ...state.application import ApplicationState
-from ...state.calls import CallDecision, PendingCall, SubAgentCall, relayed_call_id
+from ...state.calls import CallDecision, PendingCall, SubAgentCall
 from ...state.errors import SandburError, StoreError, UsageError
 from ...state.session import SessionSettings, SpawnedBy
 from ...state.store.store import Store
@@ -27,9 +27,9 @@ from .child_settings import make_child_settings, narrow_mode, renew_child_settin
 from .slots import Slots
 from .task import Seat, Startable, Task, child_session_id, describe_sub_agent
 
-Conclude = Callable[[Session, Session, SpawnedBy, RunFinished, str], ToolOutcome]
-"""Returns the outcome of a call from its session, the sub-agent's, and the end of the run of that. Raises
-`CallSuspended`."""
+Conclude = Callable[[Session, Session, RunFinished], ToolOutcome]
+"""Returns the outcome of a call from its session, that of the sub-agent, and the end of the sub-agent's run.
+Raises `CallSuspended`."""
 _MOST_UNREAD = 64
 """Events of one sub-agent that are passed on before it waits for the reader."""
 
@@ -82,7 +82,10 @@ class Children:
         by, child = await self._open_child(parent, definition, task, child_id, context)
         try:
             end = await self._drive(parent, child, by, task, context)
-            return conclude(parent, child, by, end, context.call_id)
+            if end.status in ("needs_approval", "needs_decision"):
+                waiting = _relay_waiting_calls(child, task, by.agents[-1], context.call_id)
+                return ToolOutcome("error", "It waits for a decision.", waits_for=waiting)
+            return conclude(parent, child, end)
         finally:
             await self._process.close_session(child)
 
@@ -204,7 +207,7 @@ def _begin(child: Session, task: Task, context: ToolContext) -> AsyncGenerator[E
         # A list is never a command: a model must not change the mode of its sub-agent.
         message = [given.message] if isinstance(given.message, str) else given.message
         events = child.send(message, given.options.model_copy(update={"task": context.call_id}))
-    elif decisions := _list_decisions(child, context.decided):
+    elif decisions := _list_decisions(child, task, context):
         events = child.decide(decisions, way="at the agent that started it")
     elif child.next_action == "prompt" or child.state.calls_to_decide:
         return None
@@ -213,16 +216,11 @@ def _begin(child: Session, task: Task, context: ToolContext) -> AsyncGenerator[E
     return cast("AsyncGenerator[Event]", events)
 
 
-def _make_outcome(
-    parent: Session, child: Session, by: SpawnedBy, end: RunFinished, call_id: str
-) -> ToolOutcome:
+def _make_outcome(parent: Session, child: Session, end: RunFinished) -> ToolOutcome:
     """Return the outcome of a call whose sub-agent has stopped.
 
     Raises `CallSuspended` if the sub-agent can go on only in a later run of the parent.
     """
-    if end.status in ("needs_approval", "needs_decision"):
-        waiting = relay_waiting_calls(child, by.agents[-1], call_id)
-        return ToolOutcome("error", "It waits for a decision.", waits_for=waiting)
     if end.status in ("turn_limit", "budget_limit"):
         try:
             parent.check_limits()
@@ -238,23 +236,18 @@ def _make_outcome(
     return ToolOutcome("ok" if is_answered else "error", content, usage=child.state.turn_usage)
 
 
-def relay_waiting_calls(
-    child: Session, name: str, task_call_id: str, prefix: str = ""
-) -> tuple[PendingCall, ...]:
-    """Return the calls of a sub-agent that wait for a decision, as its parent keeps them.
-
-    `prefix` keeps calls apart that have one id in several sub-agents of one call.
-    """
-    return tuple(_relay(call, child, name, task_call_id, prefix) for call in child.state.calls_to_decide)
+def _relay_waiting_calls(child: Session, task: Task, name: str, task_call_id: str) -> tuple[PendingCall, ...]:
+    """Return the calls of a sub-agent that wait for a decision, as its parent keeps them."""
+    return tuple(_relay(call, child, task, name, task_call_id) for call in child.state.calls_to_decide)
 
 
-def _relay(call: PendingCall, child: Session, name: str, task_call_id: str, prefix: str) -> PendingCall:
+def _relay(call: PendingCall, child: Session, task: Task, name: str, task_call_id: str) -> PendingCall:
     below = call.sub_agent
     agents = (name, *(() if below is None else below.agents))
     # The reason of a call from further below names the agents below this one already.
     reason = call.reason if below is None else call.reason.partition(": ")[2]
     changes: dict[str, Any] = {
-        "call_id": relayed_call_id(task_call_id, f"{prefix}{call.call_id}"),
+        "call_id": task.relay(task_call_id, call.call_id),
         "reason": f"sub-agent {'/'.join(agents)}: {reason}",
         "sub_agent": SubAgentCall(session_id=child.id, call_id=call.call_id, agents=agents),
         # The session of the sub-agent checks what its own approval depends on.
@@ -267,15 +260,15 @@ def _relay(call: PendingCall, child: Session, name: str, task_call_id: str, pref
     return call.model_copy(update=changes)
 
 
-def _list_decisions(child: Session, decided: Sequence[PendingCall]) -> list[CallDecision]:
+def _list_decisions(child: Session, task: Task, context: ToolContext) -> list[CallDecision]:
     """Return the decisions about calls that still wait in the session of a sub-agent."""
     waiting = {call.call_id for call in child.state.calls_to_decide}
     return [
         _make_decision(call, call.sub_agent.call_id)
-        for call in decided
+        for call in context.decided
         if call.sub_agent is not None
-        and call.sub_agent.session_id == child.id
         and call.sub_agent.call_id in waiting
+        and call.call_id == task.relay(context.call_id, call.sub_agent.call_id)
     ]
 
 

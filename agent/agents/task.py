@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ...actions.ports.events import SubAgent
 from ...state.application import NO_OPTIONS, RunOptions
+from ...state.calls import relayed_call_id
 from ...state.conversation.messages import Message, UserContent
 from ...state.session import SpawnedBy
 from ..runtime.agent_definition import SubAgentDefinition
@@ -36,6 +37,8 @@ class Seat:
     """The newest step of its session when it had answered; None: it has not answered yet."""
     options: RunOptions = NO_OPTIONS
     """Of its run."""
+    number: int = 0
+    """How many agents had the conversation before during the call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +61,12 @@ class Task:
     def key(self) -> str:
         """What the id of its session follows from; empty: the call."""
         return "" if self.seat is None else self.seat.key
+
+    def relay(self, task_call_id: str, call_id: str) -> str:
+        """Return the id by which the parent knows a waiting call of the sub-agent."""
+        # Two agents of one call may have calls of the same id.
+        number = 0 if self.seat is None else self.seat.number
+        return relayed_call_id(task_call_id, f"{number}.{call_id}" if number else call_id)
 
 
 def child_session_id(parent_id: str, call_id: str) -> str:

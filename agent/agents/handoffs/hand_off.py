@@ -19,10 +19,9 @@ from ....actions.turn.output.format import describe_format
 from ....state.application import RunOptions, Usage
 from ....state.conversation.messages import HandOff, UserContent
 from ....state.errors import SandburError, UsageError
-from ....state.session import SpawnedBy
 from ...runtime.agent_definition import Definition, HandoffDefinition, SubAgentDefinition
 from ...session.session import Session
-from ..children import Children, relay_waiting_calls
+from ..children import Children
 from ..task import Seat, Task
 from .history import select_history
 
@@ -126,6 +125,7 @@ class _Conversation:
         return Seat(
             key=call_id if number == 1 else f"{call_id}/{number}",
             message=_NOTE.format(speaker=given_by, note=note),
+            number=number,
             history=await select_history(messages, wanted, self._name, goes.agent),
             options=self._make_options(goes.agent),
         )
@@ -143,14 +143,8 @@ class _Conversation:
         target = self._find_target(name)
         agent = replace(target.agent, definition=self._let_hand_on(target.agent.definition, name))
         task = Task(prompt="", description="the conversation", agent=name, agents={name: agent}, seat=seat)
-        number = self._count
 
-        def conclude(
-            parent: Session, child: Session, by: SpawnedBy, end: RunFinished, call_id: str
-        ) -> ToolOutcome:
-            if end.status in ("needs_approval", "needs_decision"):
-                waiting = relay_waiting_calls(child, name, call_id, f"{number}." if number else "")
-                return ToolOutcome("error", "It waits for a decision.", waits_for=waiting)
+        def conclude(parent: Session, child: Session, end: RunFinished) -> ToolOutcome:
             if end.result is None:
                 raise CallSuspended(child.error or SandburError(f"{name} ended as {end.status}."))
             self._usage += child.state.turn_usage
