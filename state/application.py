@@ -88,7 +88,8 @@ class RunOptions(Record):
     is_text: bool = Field(default=False, exclude_if=lambda is_so: not is_so)
     """True if the answer is a text although the answers of the session have a format."""
     task: str = Field(default="", exclude_if=lambda task: not task)
-    """In the session of a sub-agent: the id of the call of its parent that asked for this run."""
+    """In the session of a sub-agent: the id of the call of its parent that asked for this run. In the session
+    of a participant of a hub: the turn."""
     instructions: str = Field(default="", exclude_if=lambda text: not text)
     """The instructions for this run. In its history they precede the person's message."""
 
@@ -177,6 +178,8 @@ class ApplicationState(Record):
     """What the newest message started before any model was asked; None: nothing."""
     hand_off: HandOff | None = Field(default=None, exclude_if=lambda found: found is None)
     """The other agent that has the conversation; None: the agent of the session itself has it."""
+    heard: int = Field(default=0, exclude_if=lambda number: not number)
+    """The number of the newest message of its hub that the history holds; 0: none."""
     graph_version: int = GRAPH_VERSION
 
     @property

@@ -223,6 +223,11 @@ class Agent(HasHooks, Generic[OutputT]):
             name or self.name, description or self._arguments["description"], self.definition
         )
 
+    def make_recorder(self, model: Model, name: str) -> Agent[str]:
+        """Return an agent without instructions and tools, whose sessions are in the store of this one."""
+        place = {key: self._arguments[key] for key in ("store", "cwd", "env")}
+        return Agent(model, name=name, planning="off", **place)
+
     def as_tool(self, name: str = "", description: str = "") -> Tool:
         """Return a tool whose calls start the agent as a sub-agent: with its own session, tools and history.
 

@@ -88,6 +88,11 @@ class AgentSession(Generic[OutputT]):
             await self._closed(session, self._run)
 
     @property
+    def opened(self) -> Session:
+        """Return the open session, for Sandbur's own modules."""
+        return self._active_session
+
+    @property
     def id(self) -> str:
         return self._active_session.id
 
@@ -207,7 +212,7 @@ class AgentSession(Generic[OutputT]):
         def start(session: Session, options: RunOptions) -> AsyncIterator[Event]:
             if "message_history" in request.given:
                 session.change_history(Transcript().append(*request.given["message_history"]))
-            return session.send(message, options)
+            return session.send(message, options, request.heard)
 
         return self._stream(start, request, begins=True)
 

@@ -21,6 +21,8 @@ _CUT = (
     _CUT_BEGINS + "{by} before the end of this answer. If nothing else is asked below, answer again from its"
     " beginning.]"
 )
+HUB_NUMBER = "sandbur.hub.number"
+"""The name in the metadata of a message of a hub under which its number stands."""
 _BACKTICKS = re.compile("`+")
 _RAN = "I ran this shell command myself:"
 _FLOW_RAN = "[A flow ran {tool} for the message above, with these arguments:]\n{arguments}"
@@ -199,6 +201,11 @@ class Message(Record):
         if self.is_user_command:
             return f"!{find_subject(self.tool_uses[0].arguments)}"
         return "\n".join(filter(None, (self.text, *list_labels(self.blocks))))
+
+    @property
+    def hub_number(self) -> int:
+        """Return the number of a message that another participant of a hub said; 0 for other messages."""
+        return 0 if self.metadata is None else self.metadata.get(HUB_NUMBER, 0)
 
     @property
     def is_user_command(self) -> bool:

@@ -56,6 +56,10 @@ class RunRequest(Generic[OutputT]):
     """The output type of this run. None: the run names no type, or a text."""
     is_text: bool = False
     """Whether this run asks for a text."""
+    turn: str = ""
+    """The turn of a hub that the run is; empty for other runs."""
+    heard: tuple[Message, ...] = ()
+    """Messages of a hub that the history gets with the message of the run."""
 
     @property
     def deps(self) -> Any:
@@ -86,6 +90,8 @@ class RunRequest(Generic[OutputT]):
             chosen["output"] = self.typed.format.output_schema
         if self.is_text:
             chosen["is_text"] = True
+        if self.turn:
+            chosen["task"] = self.turn
         texts = (*instructions, self.given.get("instructions", ""), describe_format(self.form))
         if text := "\n\n".join(filter(None, texts)):
             chosen["instructions"] = text
