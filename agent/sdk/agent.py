@@ -154,8 +154,7 @@ class Agent(HasHooks, Generic[OutputT]):
         dependency_overrides: Mapping[Callable[..., Any], Callable[..., Any]] = MappingProxyType({}),
         output_validators: Sequence[Callable[..., Any]] = (),
     ) -> None:
-        self._arguments = {name: value for name, value in locals().items() if name != "self"}
-        require_fitting(self._arguments)
+        self._arguments = require_fitting({key: value for key, value in locals().items() if key != "self"})
         self.name, self.output = name, output
         typed, (of_session, of_run) = parse_output_type(output), split_instructions(instructions)
         self._rules = RunRules[OutputT](typed, of_run, list(map(OutputValidator, output_validators)))

@@ -97,8 +97,8 @@ def require_model(model: Any) -> None:
     raise _wrong("model", model, "a text such as 'openai/gpt-5', or an object that is a sandbur.Model")
 
 
-def require_fitting(given: Mapping[str, Any]) -> None:
-    """Raise `WrongType` for an argument of the wrong type."""
+def require_fitting(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments. Raises `WrongType` for one of the wrong type."""
     require_model(given["model"])
     _require_list("tools", given["tools"], "functions and tools")
     _require_list("middleware", given["middleware"], "objects of sandbur.Middleware")
@@ -127,6 +127,7 @@ def require_fitting(given: Mapping[str, Any]) -> None:
     _require_agents("agents", given["agents"])
     _require_agents("handoffs", given["handoffs"], str(given["name"]))
     _require_paths(given)
+    return given
 
 
 def _require_user_input(value: Any) -> None:

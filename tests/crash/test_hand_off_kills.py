@@ -24,10 +24,10 @@ def test_a_killed_conversation_goes_on_with_the_agent_that_has_it(
     log = tmp_path / "log"
     log.touch()
     words = (f"sqlite:///{tmp_path}/store.db", str(log))
-    died = run_victim("hand_off_victim", *words, "begin", point=f"{point}:{time}", SANDBUR_LEASE_S="1")
+    died = run_victim("agents/hand_off_victim", *words, "begin", point=f"{point}:{time}", SANDBUR_LEASE_S="1")
     assert died.code == -signal.SIGKILL, died.err
     before = Counter(log.read_text().split())
-    resumed = run_victim("hand_off_victim", *words, "resume", SANDBUR_LEASE_S="1")
+    resumed = run_victim("agents/hand_off_victim", *words, "resume", SANDBUR_LEASE_S="1")
     assert resumed.code == 0, resumed.err
     # The agent that answers last has read each message of the user once.
     assert resumed.out.strip() == "welcome, heard 1 1"

@@ -27,9 +27,9 @@ def test_a_killed_hub_goes_on_and_each_message_is_said_and_heard_once(
     tmp_path: Path, point: str, time: int
 ) -> None:
     store = f"sqlite:///{tmp_path}/store.db"
-    died = run_victim("hub_victim", store, point=f"{point}:{time}", SANDBUR_LEASE_S="1")
+    died = run_victim("agents/hub_victim", store, point=f"{point}:{time}", SANDBUR_LEASE_S="1")
     assert died.code == -signal.SIGKILL, died.err
-    resumed = run_victim("hub_victim", store, SANDBUR_LEASE_S="1")
+    resumed = run_victim("agents/hub_victim", store, SANDBUR_LEASE_S="1")
     assert resumed.code == 0, resumed.err
     assert resumed.out.splitlines() == EXPECTED
 
@@ -43,7 +43,7 @@ def test_a_hub_that_is_killed_again_and_again_ends_as_one_that_was_not(tmp_path:
         "store_after_commit:6",
         "hub_before_record:3",
     ):
-        died = run_victim("hub_victim", store, point=point, SANDBUR_LEASE_S="1")
+        died = run_victim("agents/hub_victim", store, point=point, SANDBUR_LEASE_S="1")
         assert died.code == -signal.SIGKILL, died.err
-    resumed = run_victim("hub_victim", store, SANDBUR_LEASE_S="1")
+    resumed = run_victim("agents/hub_victim", store, SANDBUR_LEASE_S="1")
     assert resumed.out.splitlines() == EXPECTED, resumed.err

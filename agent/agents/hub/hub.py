@@ -14,14 +14,14 @@ from ....state.conversation.messages import Message
 from ....state.errors import UsageError, WrongType
 from ...sdk.runs.request import RunRequest
 from .participant import Member
-from .record import Entry, HubRecord, RecordModel, digest, list_heard
+from .record import HubEntry, HubRecord, RecordModel, digest, list_heard
 from .talk import ChooseSpeaker, Talk
 
 if TYPE_CHECKING:
     from ...sdk.agent import Agent
 
 
-class Group(Talk):
+class HubGroup(Talk):
     """Some participants of a hub, who talk among themselves: `async with hub.group(["a", "b"]) as group`."""
 
     def __init__(self, hub: MessageHub, names: Iterable[str], announcement: str, order: Any) -> None:
@@ -100,17 +100,17 @@ class MessageHub(Talk):
         announcement: str = "",
         *,
         order: Literal["declared"] | ChooseSpeaker = "declared",
-    ) -> Group:
+    ) -> HubGroup:
         """Return a talk of some participants, for `async with`. The others hear nothing of it."""
         chosen = [self[name].name for name in names]
-        return Group(self, chosen, announcement, order)
+        return HubGroup(self, chosen, announcement, order)
 
     async def add(self, agent: Agent[Any]) -> None:
         """Let another agent take part: it hears what is said from now on."""
         async with self.lock:
             member = self._make_member(agent)
             if self.record.find("joined", "", member.name) is None:
-                await self.write(Entry(kind="joined", name=member.name, text="I take part."))
+                await self.write(HubEntry(kind="joined", name=member.name, text="I take part."))
             self._deliver(member, self.record.entries)
             self._names.append(member.name)
 
@@ -120,12 +120,12 @@ class MessageHub(Talk):
             self._require(name)
             await self.members[name].hear(self._stack)
             if self.record.find("left", "", name) is None:
-                await self.write(Entry(kind="left", name=name, text="I leave."))
+                await self.write(HubEntry(kind="left", name=name, text="I leave."))
             place = self._names.index(name)
             self._names.remove(name)
             self._position -= place < self._position
 
-    async def write(self, *entries: Entry) -> list[Entry]:
+    async def write(self, *entries: HubEntry) -> list[HubEntry]:
         written = await self.record.add(*entries)
         for member in self.members.values():
             self._deliver(member, written)
@@ -146,7 +146,7 @@ class MessageHub(Talk):
             asked = digest(self._names)
             if self._record.find("began", asked) is None:
                 await self.write(
-                    Entry(kind="began", text=f"A block of {', '.join(self._names)} begins.", asked=asked)
+                    HubEntry(kind="began", text=f"A block of {', '.join(self._names)} begins.", asked=asked)
                 )
             if self._announcement:
                 await self.broadcast(self._announcement)
@@ -170,7 +170,7 @@ class MessageHub(Talk):
         for member in self.members.values():
             await member.hear(self._stack)
         if self.record.find("ended", "") is None:
-            await self.write(Entry(kind="ended", text="The block ended."))
+            await self.write(HubEntry(kind="ended", text="The block ended."))
 
     def _make_member(self, agent: Agent[Any]) -> Member:
         if not callable(getattr(agent, "make_recorder", None)):
@@ -183,7 +183,7 @@ class MessageHub(Talk):
         self.members[agent.name] = member
         return member
 
-    def _deliver(self, member: Member, entries: Iterable[Entry]) -> None:
+    def _deliver(self, member: Member, entries: Iterable[HubEntry]) -> None:
         """Keep entries for a member that hears them."""
         for entry in entries:
             if member.name in entry.to:

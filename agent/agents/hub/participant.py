@@ -18,7 +18,7 @@ from ...sdk.runs.request import RunRequest, make_request
 from ...sdk.runs.result import RunFailed
 from ...sdk.session import AgentSession
 from ...session.run_result import make_run_finished
-from .record import Entry
+from .record import HubEntry
 
 if TYPE_CHECKING:
     from ...sdk.agent import Agent
@@ -46,11 +46,11 @@ class Member:
         self.agent = agent
         self.name = agent.name
         self.session_id = str(uuid.uuid5(_NAMESPACE, f"{hub_id}:{agent.name}"))
-        self._unheard: deque[Entry] = deque()
+        self._unheard: deque[HubEntry] = deque()
         self._session: AgentSession[Any] | None = None
 
-    def give(self, entry: Entry) -> None:
-        """Keep a message for it. Its history gets the message with its next turn, or at the end of the block."""
+    def give(self, entry: HubEntry) -> None:
+        """Keep a message, which its history gets with its next turn, or at the end of the block."""
         self._unheard.append(entry)
 
     async def open(self, stack: AsyncExitStack) -> AgentSession[Any]:

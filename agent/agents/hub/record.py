@@ -10,11 +10,11 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ....actions.ports import ModelEvent, ModelRequest
-from ....state.conversation.messages import HUB_NUMBER, Message
+from ....state.conversation.messages import HUB_NUMBER, Message, encodable
 from ....state.errors import ModelError, UsageError
 from ....state.process.crashpoints import reach
 from ...sdk.session import AgentSession
@@ -50,7 +50,7 @@ class RecordModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class HubEntry:
     """One thing that happened in a hub."""
 
     number: int = 0
@@ -99,9 +99,9 @@ class HubRecord:
         """End the interrupted block: the program does not repeat it."""
         if self._repeated:
             self._repeated.clear()
-            await self.add(Entry(kind="ended", text="The block was given up."))
+            await self.add(HubEntry(kind="ended", text="The block was given up."))
 
-    def find(self, kind: EntryKind, asked: str, name: str | None = None) -> Entry | None:
+    def find(self, kind: EntryKind, asked: str, name: str | None = None) -> HubEntry | None:
         """Return the entry of an operation that is repeated; None: it is new.
 
         Raises `UsageError` if the program did something else at this place.
@@ -118,33 +118,30 @@ class HubRecord:
             )
         return self._repeated.popleft()
 
-    async def add(self, *entries: Entry) -> list[Entry]:
+    async def add(self, *entries: HubEntry) -> list[HubEntry]:
         """Store new entries in one step, and return them with their numbers."""
-        first = self.next_number
+        mask = self._session.opened.ports.masker.text
         numbered = [
-            Entry(
-                number=number, kind=one.kind, name=one.name, text=one.text, to=one.to, asked=one.asked,
-                output=one.output,
-            )
-            for number, one in enumerate(entries, first)
-        ]  # fmt: skip
+            replace(one, number=number, text=mask(encodable(one.text)))
+            for number, one in enumerate(entries, self.next_number)
+        ]
         reach("hub_before_record")
         await self._session.opened.hear([one.as_stored for one in numbered])
         self.entries += numbered
         return numbered
 
 
-def list_heard(entries: Sequence[Entry]) -> list[Message]:
+def list_heard(entries: Sequence[HubEntry]) -> list[Message]:
     """Return what was announced and said, in order."""
     return [one.as_heard for one in entries if one.kind in ("announced", "said")]
 
 
-def _read_entry(message: Message) -> Entry | None:
+def _read_entry(message: Message) -> HubEntry | None:
     details: Any = (message.metadata or {}).get(_DETAILS)
     if not isinstance(details, dict) or not message.hub_number:
         return None
     values: dict[str, Any] = details  # pyright: ignore[reportUnknownVariableType]
-    return Entry(
+    return HubEntry(
         number=message.hub_number,
         kind=values["kind"],
         name=message.name or "",

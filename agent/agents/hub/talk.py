@@ -13,7 +13,7 @@ from ....actions.ports.events import RunFinished
 from ....state.errors import UsageError
 from ...sdk.runs.request import RunArguments, RunRequest
 from .participant import HubMessage, Member, check_request
-from .record import Entry, EntryKind, HubRecord, digest
+from .record import EntryKind, HubEntry, HubRecord, digest
 
 TURN = "It is your turn to speak."
 """What a participant is told when it has to speak."""
@@ -39,7 +39,7 @@ class HubCore(Protocol):
 
     @property
     def record(self) -> HubRecord: ...
-    async def write(self, *entries: Entry) -> list[Entry]:
+    async def write(self, *entries: HubEntry) -> list[HubEntry]:
         """Store entries, and give them to those who hear them."""
         ...
 
@@ -105,7 +105,7 @@ class Talk:
             asked = digest(message, self._names)
             if self._hub.record.find("announced", asked, name) is None:
                 to = self._list_hearers(name)
-                await self._hub.write(Entry(kind="announced", name=name, text=message, to=to, asked=asked))
+                await self._hub.write(HubEntry(kind="announced", name=name, text=message, to=to, asked=asked))
 
     async def next(
         self, message: str = TURN, *, output: TypeForm[Any] | None = None, **options: Unpack[RunArguments]
@@ -152,7 +152,7 @@ class Talk:
 
     async def _answer_at_once(
         self, names: tuple[str, ...], message: str, request: RunRequest[Any]
-    ) -> list[Entry]:
+    ) -> list[HubEntry]:
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [
@@ -168,13 +168,15 @@ class Talk:
             (entry,) = await self._hub.write(await self._make_entry(kind, name, message, request))
         return self._read(entry, request)
 
-    async def _make_entry(self, kind: EntryKind, name: str, message: str, request: RunRequest[Any]) -> Entry:
+    async def _make_entry(
+        self, kind: EntryKind, name: str, message: str, request: RunRequest[Any]
+    ) -> HubEntry:
         """Let a participant answer, and return the entry of its answer."""
         asked = _digest_turn(message, request)
         # After a crash the same turn has the same id, by which its participant knows it.
         turn = f"{self._hub.id}:{self._hub.record.next_number}:{asked}"
         end = await self._hub.answer(name, turn, message, request)
-        return Entry(
+        return HubEntry(
             kind=kind,
             name=name,
             text=end.result or "",
@@ -183,7 +185,7 @@ class Talk:
             output=(end.output,) if end.has_output else (),
         )
 
-    def _read(self, entry: Entry, request: RunRequest[Any]) -> HubMessage:
+    def _read(self, entry: HubEntry, request: RunRequest[Any]) -> HubMessage:
         typed = self._hub.members[entry.name].find_type(request)
         output: Any = entry.output[0] if entry.output else entry.text
         if typed is not None and entry.output:
@@ -207,7 +209,7 @@ class Talk:
             chosen = await chosen if inspect.isawaitable(chosen) else chosen
             if chosen is not None:
                 self._require(chosen)
-            (found,) = await self._hub.write(Entry(kind="chose", name=chosen or "", text="Next speaker."))
+            (found,) = await self._hub.write(HubEntry(kind="chose", name=chosen or "", text="Next speaker."))
         return found.name or None
 
     async def _ask_moderator(self) -> str | None:
