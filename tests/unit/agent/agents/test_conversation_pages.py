@@ -1,4 +1,4 @@
-"""The programs of the pages about sub-agents, hand-offs and hubs run, and the page about hubs names each call."""
+"""The programs of the pages about sub-agents, hand-offs and hubs run; that about hubs names each call."""
 
 import re
 from pathlib import Path
@@ -11,19 +11,16 @@ from sandbur.agent.agents.hub.talk import Participant
 
 PAGES = ("agents.md", "handoffs.md", "hub.md")
 BLOCKS = [
-    (page, number, block)
+    pytest.param(page, block, id=f"{page}-{number}")
     for page in PAGES
     for number, block in enumerate(
         re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text("utf-8"), re.S)
     )
 ]
+CALLS = ("broadcast", "next", "run", "ask_all", "group", "add", "remove", "transcript")
 
 
-@pytest.mark.parametrize(
-    ("page", "block"),
-    [(page, block) for page, _, block in BLOCKS],
-    ids=[f"{one[0]}-{one[1]}" for one in BLOCKS],
-)
+@pytest.mark.parametrize(("page", "block"), BLOCKS)
 def test_a_program_of_a_page_runs(
     page: str, block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -32,9 +29,7 @@ def test_a_program_of_a_page_runs(
     exec(compile(block, f"docs/{page}", "exec"), {"__name__": "__main__"})
 
 
-@pytest.mark.parametrize(
-    "name", ["broadcast", "next", "run", "ask_all", "group", "add", "remove", "transcript"]
-)
+@pytest.mark.parametrize("name", CALLS)
 def test_the_page_about_hubs_names_a_call(name: str) -> None:
     assert hasattr(MessageHub, name)
     assert re.search(rf"hub\.{name}\b", (ROOT / "docs" / "hub.md").read_text("utf-8"))
