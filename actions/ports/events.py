@@ -54,8 +54,8 @@ class MessageAdded:
 
 @dataclass(frozen=True, slots=True)
 class FlowMatched:
-    """A message started a flow or a skill, or went to the agent that has the conversation, before any model was
-    asked."""
+    """A message started a flow or a skill before any model was asked, or went to the agent that has the
+    conversation."""
 
     flow: str
     does: FlowKind

@@ -111,7 +111,7 @@ class _Conversation:
         speaker = self._parent.state.hand_off
         if speaker is None or speaker.agent != order.agent or order.message:
             return None
-        message = _find_newest_message(self._parent)
+        message = _find_new_messages(self._parent)
         return Seat(
             key=speaker.key, message=message, step=speaker.step, options=self._make_options(order.agent)
         )
@@ -194,7 +194,11 @@ def _count_hand_offs(session: Session) -> int:
     return sum(result.hand_off.count for result in results if result.hand_off is not None)
 
 
-def _find_newest_message(session: Session) -> UserContent:
-    """Return the newest message of the user."""
-    newest = reversed(session.state.chat_history)
-    return next(one.user_content for one in newest if one.origin == "person" and not one.is_user_command)
+def _find_new_messages(session: Session) -> UserContent:
+    """Return what the user wrote since the last answer, also what the session only observed."""
+    history = reversed(session.state.chat_history)
+    newest = takewhile(lambda one: one.role == "user" and not one.tool_uses, history)
+    contents = [one.user_content for one in newest if one.origin == "person"][::-1]
+    if all(isinstance(one, str) for one in contents):
+        return "\n\n".join(map(str, contents))
+    return [part for one in contents for part in ((one,) if isinstance(one, str) else one)]

@@ -366,6 +366,17 @@ def test_the_flows_of_the_first_agent_rest_while_another_one_has_the_conversatio
     assert results[0].output == "At nine."
 
 
+def test_what_a_session_observed_reaches_the_agent_that_has_the_conversation(store: TemporaryStore) -> None:
+    async def run() -> str:
+        desk = make_desk(store, make(store, "billing", lambda request: " | ".join(texts(request)[-1:])))
+        async with desk.session("s") as session:
+            await session.run("go")
+            await session.observe("the parcel came")
+            return str((await session.run("thanks")).text)
+
+    assert asyncio.run(run()) == "the parcel came\n\nthanks"
+
+
 def test_a_picture_reaches_the_agent_that_has_the_conversation(store: TemporaryStore) -> None:
     kinds: list[str] = []
 
