@@ -197,6 +197,19 @@ def test_an_example_prints_what_it_is_about(command: Command, name: str) -> None
         assert re.fullmatch(expected, said), said
 
 
+def test_a_person_talks_to_the_agent_that_has_the_conversation(command: Command) -> None:
+    shutil.copy(EXAMPLES / "handoff.py", command.folder)
+    agent = ("--agent", "handoff:desk", "--output-format", "json")
+    first = json.loads(command.run("-p", *agent, "I was charged twice.").out)
+    assert (first["result"], first["agent"]) == ("Order 17 is paid back.", "billing")
+    again = command.run("-p", "-r", first["session_id"], *agent[:2], "Once more.")
+    assert again.out.strip() == "Order 17 is paid back."
+    assert "Agent billing: it has the conversation." in again.err
+    last = json.loads(command.run("-p", "-r", first["session_id"], *agent, "When do you open?").out)
+    assert last["result"] == "We open at nine."
+    assert "agent" not in last
+
+
 def test_a_game_that_is_killed_goes_on_where_it_stopped(command: Command) -> None:
     killed = subprocess.run(
         line("werewolf", "ours"), cwd=command.folder, capture_output=True, check=False,

@@ -84,21 +84,21 @@ class Member:
         Raises `RunFailed` unless the turn ends with an answer.
         """
         session = await self.open(stack)
-        state = session.opened.state
+        state, result = session.opened.state, None
         if state.run_options.task != turn:
             heard = tuple(await self._list_unheard(session.opened))
             result = await session.run_request(message, replace(request, turn=turn, heard=heard))
             self._unheard.clear()
-            result.raise_for_status()
         elif session.opened.next_action != "prompt":
             going_on = {key: value for key, value in request.given.items() if key in ("deps", "on_approval")}
-            (await session.run_request(None, replace(request, given=going_on))).raise_for_status()
+            result = await session.run_request(None, replace(request, given=going_on))
         opened = session.opened
         end = make_run_finished(opened.id, opened.state, opened.next_action, output=opened.output)
-        if end.status != "done" or end.result is None:
-            raise RunFailed(
-                f"{self.name} did not answer: {end.status}.", f"Its session is {self.session_id}."
-            )
+        # A turn in which a call was denied has an answer, too.
+        if result is not None and (end.result is None or result.error is not None):
+            result.raise_for_status()
+        if end.result is None:
+            raise RunFailed(f"{self.name} did not answer.", f"Its session is {self.session_id}.")
         return end
 
     def find_type(self, request: RunRequest[Any]) -> TypedOutput[Any] | None:

@@ -12,6 +12,7 @@ from typing_extensions import TypeForm, Unpack
 from ....actions.ports.events import RunFinished
 from ....state.errors import UsageError
 from ...sdk.runs.request import RunArguments, RunRequest
+from ...sdk.runs.result import RunFailed
 from .participant import HubMessage, Member, check_request
 from .record import EntryKind, HubEntry, HubRecord, digest
 
@@ -176,7 +177,7 @@ class Talk:
         # After a crash the same turn has the same id, by which its participant knows it.
         turn = f"{self._hub.id}:{self._hub.record.next_number}:{asked}"
         end = await self._hub.answer(name, turn, message, request)
-        return HubEntry(
+        entry = HubEntry(
             kind=kind,
             name=name,
             text=end.result or "",
@@ -184,12 +185,19 @@ class Talk:
             asked=asked,
             output=(end.output,) if end.has_output else (),
         )
+        self._read(entry, request)
+        return entry
 
     def _read(self, entry: HubEntry, request: RunRequest[Any]) -> HubMessage:
         typed = self._hub.members[entry.name].find_type(request)
         output: Any = entry.output[0] if entry.output else entry.text
         if typed is not None and entry.output:
-            output = typed.parse(output)
+            try:
+                output = typed.parse(output)
+            except ValueError:
+                raise RunFailed(
+                    f"The answer of {entry.name} is not of the type `output`.", f"It is: {entry.text[:200]}"
+                ) from None
         return HubMessage(entry.name, entry.text, output, entry.number)
 
     async def _choose(self) -> str | None:

@@ -241,6 +241,32 @@ def test_a_call_of_a_participant_waits_for_approval_and_the_block_goes_on(store:
     assert done == ["bought"]
 
 
+def test_a_participant_whose_call_is_denied_still_speaks(store: TemporaryStore) -> None:
+    @tool
+    def buy() -> str:
+        """Buy it."""
+        return "bought"
+
+    def answer(request: ModelRequest) -> Any:
+        return "I may not" if any(one.tool_results for one in request.messages) else ToolCall("buy")
+
+    agent = Cast(store).make("a", answer, tools=[buy])
+    deny: Any = {"on_approval": lambda call: "no"}
+    assert hear_all([agent], lambda hub: hub.run(1, **deny))[0] == "a:I may not"
+
+
+def test_a_hub_works_in_the_memory_of_the_process(store: TemporaryStore) -> None:
+    cast = Cast(store)
+    agents = [cast.make(name).clone(store="memory:") for name in "ab"]
+
+    async def run() -> str:
+        async with MessageHub(agents) as hub:
+            await hub.run()
+            return write(hub.transcript)
+
+    assert asyncio.run(run()) == "a:a0 b:b0"
+
+
 def test_a_function_of_the_program_approves_calls_of_a_turn(store: TemporaryStore) -> None:
     @tool
     def buy() -> str:
