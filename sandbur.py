@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from .actions.turn.flows.flow import Flow, flow
     from .actions.workspace.backends.backend import FileBackend, SessionMemory, StoreFiles, WorkspaceFolder
     from .actions.workspace.backends.composite import Composite
+    from .agent.agents.handoffs.handoff import Handoff
+    from .agent.agents.hub.hub import MessageHub
+    from .agent.agents.hub.participant import HubMessage
     from .agent.config.setting import Setting
     from .agent.config.setting_reader import SettingReader
     from .agent.extensions.extension import CommandEntry, Extension, SlashEntry
@@ -120,9 +123,12 @@ __all__ = [
     "Flow",
     "FormattedEntry",
     "Formatter",
+    "Handoff",
+    "HubMessage",
     "Image",
     "Limits",
     "Message",
+    "MessageHub",
     "Middleware",
     "MiddlewareError",
     "MiddlewareSession",
@@ -235,9 +241,12 @@ _HOMES = {
     "FileBackend": ("sandbur.actions.workspace.backends.backend", "FileBackend"),
     "FormattedEntry": ("sandbur.actions.ports", "FormattedEntry"),
     "Formatter": ("sandbur.actions.ports", "Formatter"),
+    "Handoff": ("sandbur.agent.agents.handoffs.handoff", "Handoff"),
+    "HubMessage": ("sandbur.agent.agents.hub.participant", "HubMessage"),
     "Image": ("sandbur.state.conversation.attachments", "Image"),
     "Limits": ("sandbur.agent.session.run", "Limits"),
     "Message": ("sandbur.state.conversation.messages", "Message"),
+    "MessageHub": ("sandbur.agent.agents.hub.hub", "MessageHub"),
     "Middleware": ("sandbur.agent.extensions.middleware.middleware", "Middleware"),
     "MiddlewareError": ("sandbur.state.errors", "MiddlewareError"),
     "MiddlewareSession": ("sandbur.agent.extensions.middleware.middleware", "MiddlewareSession"),

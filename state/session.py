@@ -52,6 +52,8 @@ class SpawnedBy(Record):
     """How many replies of the model one run may take; None: no limit of its own."""
     may_start: tuple[str, ...] | None = Field(default=None, exclude_if=lambda names: names is None)
     """The agents that it may start; None: all."""
+    has_conversation: bool = Field(default=False, exclude_if=lambda has: not has)
+    """Whether the conversation of that session was handed to it, so that its answers are answers there."""
 
 
 class CompactionRules(Record):

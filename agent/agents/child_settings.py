@@ -48,6 +48,7 @@ async def make_child_settings(
         call_id=call_id,
         agents=(*(() if above is None else above.agents), agent.name),
         description=task.description,
+        has_conversation=task.seat is not None,
     )
     if isinstance(agent, SubAgentDefinition):
         if task.model:

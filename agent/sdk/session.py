@@ -50,11 +50,13 @@ class AgentSession(Generic[OutputT]):
         rules: RunRules[OutputT],
         deps: Any,
         runtime: Callable[[], Runtime],
+        agent: str = "",
     ) -> None:
         """`deps` are the dependencies for runs that get none of their own.
 
-        `runtime` returns the runtime that opened the session.
+        `runtime` returns the runtime that opened the session. `agent` is the name of its agent.
         """
+        self._agent = agent
         self._runtime = runtime
         self._opened = opened
         self._closed = closed
@@ -87,6 +89,11 @@ class AgentSession(Generic[OutputT]):
         session, self._session = self._session, None
         if session is not None:
             await self._closed(session, self._run)
+
+    @property
+    def opened(self) -> Session:
+        """Return the open session, for Sandbur's own modules."""
+        return self._active_session
 
     @property
     def id(self) -> str:
@@ -138,7 +145,7 @@ class AgentSession(Generic[OutputT]):
     @property
     def result(self) -> RunResult[OutputT] | None:
         """Return the result of the last run of this object, or None before the first run."""
-        return None if self._last is None else result_of(self._last, self._parse, self._notices)
+        return None if self._last is None else self._result_of(self._last)
 
     @property
     def groups(self) -> ToolGroups:
@@ -208,7 +215,7 @@ class AgentSession(Generic[OutputT]):
         def start(session: Session, options: RunOptions) -> AsyncIterator[Event]:
             if "message_history" in request.given:
                 session.change_history(Transcript().append(*request.given["message_history"]))
-            return session.send(message, options)
+            return session.send(message, options, request.heard)
 
         return self._stream(start, request, begins=True)
 
@@ -456,7 +463,10 @@ class AgentSession(Generic[OutputT]):
             async for _ in stream:
                 pass
         assert self._last is not None, "a run ended without its result"
-        return result_of(self._last, self._parse, self._notices)
+        return self._result_of(self._last)
+
+    def _result_of(self, finished: RunFinished) -> RunResult[Any]:
+        return result_of(finished, self._parse, self._notices, self._agent)
 
 
 def _keep_json(value: Any) -> Any:

@@ -31,11 +31,13 @@ def test_a_killed_family_goes_on_and_nothing_that_ended_runs_again(
     log = tmp_path / "log"
     log.touch()
     words = (f"sqlite:///{tmp_path}/store.db", str(log))
-    died = run_victim("sub_agents_victim", *words, "begin", point=f"{point}:{time}", SANDBUR_LEASE_S="1")
+    died = run_victim(
+        "agents/sub_agents_victim", *words, "begin", point=f"{point}:{time}", SANDBUR_LEASE_S="1"
+    )
     assert died.code == -signal.SIGKILL, died.err
     before = Counter(log.read_text().split())
     assert max(before.values(), default=1) == 1
-    resumed = run_victim("sub_agents_victim", *words, "resume", SANDBUR_LEASE_S="1")
+    resumed = run_victim("agents/sub_agents_victim", *words, "resume", SANDBUR_LEASE_S="1")
     assert resumed.code == 0, resumed.err
     assert resumed.out.strip() == ", ".join(f"i{number} is done" for number in range(CHILDREN))
     after = Counter(log.read_text().split())

@@ -48,6 +48,9 @@ class RunResult(Generic[OutputT]):
     """What the user can do about the error; empty without an error."""
     notices: tuple[str, ...] = ()
     """Notices for the user, such as MCP servers that are left out, retries and compressions."""
+    agent: str = ""
+    """The name of the agent that has the conversation: that of the session, or another one after a hand-off.
+    Empty if the agent has no name."""
 
     @property
     def is_done(self) -> bool:
@@ -74,9 +77,15 @@ class DoneResult(RunResult[OutputT]):
 
 
 def result_of(
-    finished: RunFinished, parse: Callable[[Any], OutputT] | None = None, notices: Iterable[str] = ()
+    finished: RunFinished,
+    parse: Callable[[Any], OutputT] | None = None,
+    notices: Iterable[str] = (),
+    agent: str = "",
 ) -> RunResult[OutputT]:
-    """Build the result of a finished run; `parse` turns the answer's JSON value into the output."""
+    """Build the result of a finished run; `parse` turns the answer's JSON value into the output.
+
+    `agent` is the name of the session's own agent.
+    """
     output, is_fitting = cast(Any, finished.result), finished.status == "done"
     if parse is not None:
         output, is_fitting = None, is_fitting and finished.has_output
@@ -99,4 +108,5 @@ def result_of(
         exit_code=finished.exit_code,
         hint=finished.hint,
         notices=tuple(notices),
+        agent=finished.agent or agent,
     )
