@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from .actions.turn.flows.flow import Flow, flow
     from .actions.workspace.backends.backend import FileBackend, SessionMemory, StoreFiles, WorkspaceFolder
     from .actions.workspace.backends.composite import Composite
+    from .agent.agents.handoffs.handoff import Handoff
+    from .agent.agents.hub.hub import MessageHub
+    from .agent.agents.hub.participant import HubMessage
     from .agent.agents.workflows.branch_report import escalate
     from .agent.agents.workflows.kinds import FirstAnswer, Loop, Map, Parallel, Sequential, Vote
     from .agent.agents.workflows.workflow import Workflow, retry
@@ -125,11 +128,14 @@ __all__ = [
     "Flow",
     "FormattedEntry",
     "Formatter",
+    "Handoff",
+    "HubMessage",
     "Image",
     "Limits",
     "Loop",
     "Map",
     "Message",
+    "MessageHub",
     "Middleware",
     "MiddlewareError",
     "MiddlewareSession",
@@ -258,9 +264,12 @@ _HOMES = {
     "FileBackend": ("sandbur.actions.workspace.backends.backend", "FileBackend"),
     "FormattedEntry": ("sandbur.actions.ports", "FormattedEntry"),
     "Formatter": ("sandbur.actions.ports", "Formatter"),
+    "Handoff": ("sandbur.agent.agents.handoffs.handoff", "Handoff"),
+    "HubMessage": ("sandbur.agent.agents.hub.participant", "HubMessage"),
     "Image": ("sandbur.state.conversation.attachments", "Image"),
     "Limits": ("sandbur.agent.session.run", "Limits"),
     "Message": ("sandbur.state.conversation.messages", "Message"),
+    "MessageHub": ("sandbur.agent.agents.hub.hub", "MessageHub"),
     "Middleware": ("sandbur.agent.extensions.middleware.middleware", "Middleware"),
     "MiddlewareError": ("sandbur.state.errors", "MiddlewareError"),
     "MiddlewareSession": ("sandbur.agent.extensions.middleware.middleware", "MiddlewareSession"),

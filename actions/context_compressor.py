@@ -30,6 +30,8 @@ LASTING = "[Skill "
 _MAX_SUMMARY_CHARS = 12_000
 _MAX_BLOCK_CHARS = 2_000
 
+SUMMARY_HEAD = "Summary of what came before:\n"
+"""What precedes a summary in the first message of a compressed history."""
 _ASK = (
     "Below is the older part of this session. Summarize it for yourself, so that you can go on without"
     " it: what was asked, decided, done and found (names, paths, numbers, results), what failed, what is"
@@ -112,7 +114,7 @@ async def _replacement_of(
         ports.emit(UsageChanged(state.turn_usage + used, reply.usage))
     reach("compaction_mid")
     summary = text[:_MAX_SUMMARY_CHARS] or _render_messages(older, _MAX_SUMMARY_CHARS)
-    words = f"Summary of what came before:\n{summary}"
+    words = f"{SUMMARY_HEAD}{summary}"
     if is_cut:
         words = summary = f"[{len(older)} earlier messages are left out.]"
     if ports.hooks is not None:

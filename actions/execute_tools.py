@@ -4,11 +4,11 @@ history.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..state.application import ASKED_ONCE_MORE, NESTS_CALLS, ApplicationState
+from ..state.application import ASKED_ONCE_MORE, NESTS_CALLS, ApplicationState, Usage
 from ..state.calls import NESTED_CALL_DECIDES, NestedCall, PendingCall, digest_request
 from ..state.conversation.messages import ToolResult
 from .ports import Ports
-from .ports.events import ToolFinished
+from .ports.events import ToolFinished, UsageChanged
 from .turn.burr_action import Changes, graph_action
 from .turn.calls.equipping import announce_tool_changes
 from .turn.calls.nested_call_runner import NestedCallRunner
@@ -31,6 +31,7 @@ from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
         "graph_version",
         "tokens_per_byte",
         "equipment",
+        "hand_off",
         "usage",
         "turn_usage",
         "flow",
@@ -47,6 +48,7 @@ from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
         "phase",
         "active_step_id",
         "equipment",
+        "hand_off",
         "usage",
         "turn_usage",
     ],
@@ -136,7 +138,11 @@ async def _end_run(
         return with_results(state, _in_order(results), more=more)
     changes = with_results(state, _in_order(results))
     answered = state.model_copy(update=changes)
-    return {**changes, **end_turn(answered, ports, last.ends_run or "")}
+    if answered.turn_usage != state.turn_usage:
+        # No request follows that would report what sub-agents used.
+        ports.emit(UsageChanged(answered.turn_usage, Usage()))
+    speaker = last.hand_off.agent if last.hand_off is not None else ""
+    return {**changes, **end_turn(answered, ports, last.ends_run or "", speaker)}
 
 
 def _in_order(results: Mapping[int, ToolResult]) -> list[ToolResult]:

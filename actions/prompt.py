@@ -1,5 +1,6 @@
 """Takes the person's input: a message opens a turn, a slash command is answered at once."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..state.application import ApplicationState, Usage, VibeStep
@@ -19,8 +20,14 @@ from .turn.calls.equipping import announce_tool_changes
 from .turn.calls.tool_results import close_calls
 from .turn.calls.user_command import propose_user_command
 from .turn.commands import answer_command
-from .turn.flows.flow_turn import answer_by_command, begin_flow, route_message
-from .turn.steering import STEERING_FIELDS, add_observed, add_steering_to_chat, find_person_messages
+from .turn.flows.flow_turn import answer_by_command, begin_flow, route_message, route_to_speaker
+from .turn.steering import (
+    STEERING_FIELDS,
+    add_heard,
+    add_observed,
+    add_steering_to_chat,
+    find_person_messages,
+)
 from .turn.step_turn import MAX_SUMMARY_CHARS, with_step
 
 _NEW_TURN: dict[str, Any] = {
@@ -55,6 +62,8 @@ _NEW_TURN: dict[str, Any] = {
         "equipment",
         "run_options",
         "graph_version",
+        "hand_off",
+        "heard",
         *STEERING_FIELDS,
     ],
     writes=[
@@ -63,6 +72,8 @@ _NEW_TURN: dict[str, Any] = {
         "execution_mode",
         "equipment",
         "graph_version",
+        "hand_off",
+        "heard",
         *STEERING_FIELDS,
         *_NEW_TURN,
     ],
@@ -77,14 +88,16 @@ async def prompt(
     noted: str = "",
     runs: Origin | None = None,
     observes: bool = False,
+    heard: Sequence[Message] = (),
 ) -> Changes:
     """Start a turn with a message, answer a slash command, or propose a shell command of the person.
 
     `noted`: the notice of a command that has run already; the step only records it. `runs`: the origin of
-    `user_input` if it is a shell command after a `!`. `observes`: only observed messages are added.
+    `user_input` if it is a shell command after a `!`. `observes`: only observed messages are added. `heard`:
+    messages of a hub, which come before this one.
     """
     if observes:
-        return await add_observed(state, ports)
+        return await add_observed(state, ports, heard)
     given_message = user_input.strip() if isinstance(user_input, str) else user_input
     if runs is not None and isinstance(given_message, str):
         closed = await _close_open_turn(state, ports)
@@ -103,14 +116,20 @@ async def prompt(
         if answer is not None:
             ports.emit(Notice(answer.notice))
             return {"user_input": text, **answer.changes}
-    routed = await route_message(given_message, state, ports)
+    # The agent that has the conversation has flows of its own.
+    is_for_agent = state.hand_off is None or text.startswith("/")
+    routed = await route_message(given_message, state, ports) if is_for_agent else None
     if routed is not None and routed.match.is_command:
         return await _run_command_of_flow(routed, text, state, ports)
-    return await _open_turn(message, routed, state, ports)
+    return await _open_turn(message, routed, state, ports, heard)
 
 
 async def _open_turn(
-    message: Message, routed: RoutedMessage | None, state: ApplicationState, ports: Ports
+    message: Message,
+    routed: RoutedMessage | None,
+    state: ApplicationState,
+    ports: Ports,
+    heard: Sequence[Message],
 ) -> Changes:
     """Return the changes that begin a turn with a message, including those of a flow."""
     text = message.display_text
@@ -120,6 +139,7 @@ async def _open_turn(
         return {"user_input": ""}
     # Steering messages that the last run did not take come before this message in the history.
     closed = await add_steering_to_chat(await _close_open_turn(state, ports), ports)
+    closed = closed.model_copy(update=add_heard(closed, heard))
     history = closed.chat_history
     if state.run_options.instructions:
         history = history.append(runtime_message(state.run_options.instructions))
@@ -129,8 +149,9 @@ async def _open_turn(
     ports.emit(MessageAdded("user", text))
     if closed.equipment != state.equipment:
         announce_tool_changes(state.equipment, closed.equipment, ports)
-    kept = {"equipment": closed.equipment, "inbox_taken": closed.inbox_taken}
+    kept = {name: getattr(closed, name) for name in ("equipment", "inbox_taken", "hand_off", "heard")}
     changes = {**_NEW_TURN, "user_input": text, "chat_history": history, **kept}
+    routed = routed or route_to_speaker(closed, ports)
     if routed is None:
         return changes
     return {**changes, **await begin_flow(routed, closed.model_copy(update=changes), ports)}

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from .calls import PendingCall
-from .conversation.messages import NO_EQUIPMENT, Equipment, Record
+from .conversation.messages import NO_EQUIPMENT, Equipment, HandOff, Record
 from .conversation.transcript import Transcript
 from .conversation.usage import Usage as Usage
 
@@ -32,8 +32,8 @@ Phase = Literal["idle", "planning", "working", "answering"]
 ExecutionMode = Literal["interactive", "plan", "auto-edit", "yolo"]
 
 ASKED_ONCE_MORE, ENDED_BY_TOOL, COMPRESSED_WHEN_ASKED, RUN_BY_PERSON, NOTICES_CYCLES = 2, 3, 4, 5, 6
-NESTS_CALLS, RUN_BY_FLOW = 7, 8
-GRAPH_VERSION = 8
+NESTS_CALLS, RUN_BY_FLOW, HANDS_OFF = 7, 8, 9
+GRAPH_VERSION = 9
 """The version of the graph. Each version adds a behaviour:
 
 * 2: a call that needs a second approval goes from `execute_tools` back to `human_confirm`.
@@ -43,6 +43,7 @@ GRAPH_VERSION = 8
 * 6: repeated calls are also found in cycles, and by the time between them.
 * 7: a call of a running tool waits for a decision together with the call of that tool.
 * 8: a flow answers a message, runs a call or begins a plan, from `prompt`.
+* 9: the agent that has the conversation answers a message, from `prompt`.
 """
 
 
@@ -87,7 +88,8 @@ class RunOptions(Record):
     is_text: bool = Field(default=False, exclude_if=lambda is_so: not is_so)
     """True if the answer is a text although the answers of the session have a format."""
     task: str = Field(default="", exclude_if=lambda task: not task)
-    """In the session of a sub-agent: the id of the call of its parent that asked for this run."""
+    """In the session of a sub-agent: the id of the call of its parent that asked for this run. In the session
+    of a participant of a hub: the turn."""
     instructions: str = Field(default="", exclude_if=lambda text: not text)
     """The instructions for this run. In its history they precede the person's message."""
 
@@ -95,12 +97,12 @@ class RunOptions(Record):
 NO_OPTIONS = RunOptions()
 
 FlowKind = Literal[
-    "reply", "tool", "agent", "command", "instructions", "plan", "skill", "skill_agent", "refused"
+    "reply", "tool", "agent", "command", "instructions", "plan", "skill", "skill_agent", "refused", "hand_off"
 ]
 """What a match does. `reply`: it answers; `tool`: it runs a call and answers with the result; `agent`,
 `skill_agent`: it starts a sub-agent and answers with its answer; `command`: it runs a slash command;
 `instructions`, `skill`: the model reads a text with the message; `plan`: the steps are fixed; `refused`: a
-`/flow` command that starts nothing."""
+`/flow` command that starts nothing; `hand_off`: the agent that has the conversation answers."""
 
 
 class FlowMatch(Record):
@@ -180,6 +182,10 @@ class ApplicationState(Record):
     run_options: RunOptions = Field(default=NO_OPTIONS, exclude_if=lambda options: options == NO_OPTIONS)
     flow: FlowMatch | None = Field(default=None, exclude_if=lambda match: match is None)
     """What the newest message started before any model was asked; None: nothing."""
+    hand_off: HandOff | None = Field(default=None, exclude_if=lambda found: found is None)
+    """The other agent that has the conversation; None: the agent of the session itself has it."""
+    heard: int = Field(default=0, exclude_if=lambda number: not number)
+    """The number of the newest message of its hub that the history holds; 0: none."""
     graph_version: int = GRAPH_VERSION
 
     @property

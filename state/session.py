@@ -54,6 +54,8 @@ class SpawnedBy(Record):
     """The agents that it may start; None: all."""
     depth: int | None = Field(default=None, exclude_if=lambda depth: depth is None)
     """How many sessions above it have a model, so without workflows; None: as many as `agents`."""
+    has_conversation: bool = Field(default=False, exclude_if=lambda has: not has)
+    """Whether the conversation of that session was handed to it, so that its answers are answers there."""
 
     @property
     def levels(self) -> int:

@@ -54,7 +54,8 @@ class MessageAdded:
 
 @dataclass(frozen=True, slots=True)
 class FlowMatched:
-    """A message started a flow or a skill before any model was asked."""
+    """A message started a flow or a skill before any model was asked, or went to the agent that has the
+    conversation."""
 
     flow: str
     does: FlowKind
@@ -249,6 +250,8 @@ class RunFinished:
     """The answer as a JSON value, if an output format was requested and the answer fits the format."""
     has_output: bool = False
     """Whether an output format was requested."""
+    agent: str = ""
+    """The agent that has the conversation after a hand-off; empty: the session's own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from ...state.calls import (
 from ...state.conversation.attachments import AttachedFile
 from ...state.conversation.messages import (
     Equipment,
+    HandOff,
     Outcome,
     Text,
 )
@@ -64,6 +65,8 @@ class ToolOutcome:
     """Further content for the model."""
     ends_run: str | None = None
     """The answer with which the call ends the run; None: the run continues."""
+    hand_off: HandOff | None = None
+    """Which agent has the conversation after the call; None: the call changes nothing about it."""
     usage: Usage | None = None
     """The usage of the models of its sub-agent; None if it started none."""
     asks: str = ""

@@ -48,10 +48,11 @@ async def rewrite_answer(reply: Reply, message: Message, ports: Ports) -> Messag
     return assistant_message(masked)
 
 
-def end_turn(state: ApplicationState, ports: Ports, answer: str) -> Changes:
+def end_turn(state: ApplicationState, ports: Ports, answer: str, speaker: str = "") -> Changes:
     """Return the changes that close the turn with this answer. Every call must have a result already.
 
-    The active plan step ends with the answer as its summary. Later steps do not start.
+    The active plan step ends with the answer as its summary. Later steps do not start. `speaker` is the agent
+    that answered; empty: that of the session.
     """
     history = state.chat_history
     changes: Changes = {
@@ -72,4 +73,5 @@ def end_turn(state: ApplicationState, ports: Ports, answer: str) -> Changes:
             ports.emit(Notice("The run ends here: the remaining steps of the plan do not start."))
             ports.emit(PlanChanged(plan))
     ports.emit(MessageAdded("assistant", answer))
-    return {**changes, "chat_history": history.append(assistant_message(answer, "runtime"))}
+    message = assistant_message(answer, "runtime").model_copy(update={"name": speaker or None})
+    return {**changes, "chat_history": history.append(message)}

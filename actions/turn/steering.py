@@ -45,18 +45,31 @@ async def take_steering(
     return history.append_in_new_log(*_messages(new)), taken
 
 
-async def add_observed(state: ApplicationState, ports: Ports) -> dict[str, Any]:
-    """Return the state changes that add the new observed messages to the global history. No turn begins."""
+async def add_observed(
+    state: ApplicationState, ports: Ports, heard: Sequence[Message] = ()
+) -> dict[str, Any]:
+    """Return the state changes that add the new observed messages to the global history. No turn begins.
+
+    `heard` are messages of a hub.
+    """
     found = () if ports.inbox is None else await ports.inbox.load_new_messages(state.inbox_taken)
     observed = [one for one in found if one.kind == "observe"]
-    if not observed:
+    changes: dict[str, Any] = {}
+    if observed:
+        reach("inbox_taken")
+        taken = state.inbox_taken.model_copy(update={"observe": observed[-1].number})
+        history = state.chat_history.append_in_new_log(*_messages(observed))
+        changes = {"chat_history": history, "inbox_taken": taken}
+        state = state.model_copy(update=changes)
+    return {**changes, **add_heard(state, heard)}
+
+
+def add_heard(state: ApplicationState, heard: Sequence[Message]) -> dict[str, Any]:
+    """Return the state changes that add messages of a hub, without those that the history holds already."""
+    new = [one for one in heard if one.hub_number > state.heard]
+    if not new:
         return {}
-    reach("inbox_taken")
-    taken = state.inbox_taken.model_copy(update={"observe": observed[-1].number})
-    return {
-        "chat_history": state.chat_history.append_in_new_log(*_messages(observed)),
-        "inbox_taken": taken,
-    }
+    return {"chat_history": state.chat_history.append(*new), "heard": new[-1].hub_number}
 
 
 async def add_steering_to_chat(

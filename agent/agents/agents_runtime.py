@@ -6,16 +6,19 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ...actions.ports import Tool, ToolSource
+from ...actions.ports import StartsAgents, Tool, ToolContext, ToolOutcome, ToolSource, implements
+from ...actions.ports.sub_agents import TASK_TOOL
 from ...state.session import SessionSettings
 from ..config.paths import text_folders
 from ..runtime.agent_definition import Definition
 from ..runtime.extension_runtime import ExtensionRuntime, ProcessContext, SessionAdditions, SessionContext
 from ..session.session import Session
-from .children import Children, SubAgentsOfSession
+from .children import Children
+from .handoffs.hand_off import HandOffOrder, hand_off
+from .handoffs.hand_off_tool import HandOffTool
 from .markdown.agent_files import NO_AGENTS, FoundAgents, find_agents
 from .markdown.skill_agents import add_skill_agents
-from .task import GENERAL, Startable
+from .task import GENERAL, Startable, Task
 from .task_tool import TaskTool
 
 
@@ -29,6 +32,10 @@ class AgentsRuntime(ExtensionRuntime):
     def tool_sources(
         self, session: SessionSettings, definition: Definition, needs_model: bool
     ) -> Sequence[ToolSource]:
+        task = self._list_task_sources(session, definition)
+        return (*task, HandOffSource(definition)) if definition.handoffs else task
+
+    def _list_task_sources(self, session: SessionSettings, definition: Definition) -> tuple[ToolSource, ...]:
         by = session.spawned_by
         depth = 0 if by is None else by.levels
         is_plain = self.process.of_command and definition.has_builtin_tools
@@ -79,6 +86,45 @@ class AgentsRuntime(ExtensionRuntime):
 def _list_named(definition: Definition) -> tuple[str, ...]:
     """Return the agents that the flows of an agent start."""
     return tuple(flow.agent for flow in definition.flows if flow.agent)
+
+
+class SubAgentsOfSession:
+    """Implements `actions.ports.SubAgents` for one session."""
+
+    def __init__(self, children: Children, definition: Definition) -> None:
+        self._children = children
+        self._definition = definition
+        self.session: Session | None = None
+        """Set once the session is open."""
+
+    def can_start(self, agent: str) -> bool:
+        tool = None if self.session is None else self.session.ports.toolbox.get(TASK_TOOL)
+        return implements(tool, StartsAgents) and tool.can_start(agent)
+
+    async def run(self, task: Task | HandOffOrder, context: ToolContext) -> ToolOutcome:
+        if self.session is None:
+            return ToolOutcome("error", "Sub-agents start only in a session that runs.")
+        if isinstance(task, HandOffOrder):
+            return await hand_off(self._children, self.session, self._definition, task, context)
+        return await self._children.run(self.session, self._definition, task, context)
+
+
+class HandOffSource:
+    """Implements `actions.ports.ToolSource`: the one tool that gives the conversation to another agent."""
+
+    name = "handoffs"
+
+    def __init__(self, definition: Definition) -> None:
+        self._agents = {one.agent.name: one.agent for one in definition.handoffs}
+
+    async def tools(self) -> Sequence[Tool]:
+        return (HandOffTool(self._agents),)
+
+    def notices(self) -> Sequence[str]:
+        return ()
+
+    async def aclose(self) -> None:
+        """Do nothing: the other agent ends with its call."""
 
 
 class TaskSource:

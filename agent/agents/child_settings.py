@@ -52,6 +52,7 @@ async def make_child_settings(
         agents=(*(() if above is None else above.agents), agent.name),
         description=task.description,
         depth=(0 if above is None else above.levels) + (not parent.settings.is_workflow),
+        has_conversation=task.seat is not None,
     )
     if isinstance(agent, SubAgentDefinition):
         if task.model:

@@ -7,17 +7,18 @@ started, and goes on with it where it stopped.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, cast
 
-from ...actions.ports import CallSuspended, StartsAgents, ToolContext, ToolOutcome, implements
+from ...actions.ports import CallSuspended, ToolContext, ToolOutcome
 from ...actions.ports.events import Event, RunFinished, SubAgentEvent
-from ...actions.ports.sub_agents import TASK_TOOL, describe_reference
-from ...state.application import ApplicationState, RunOptions
-from ...state.calls import CallDecision, PendingCall, SubAgentCall, relayed_call_id
+from ...actions.ports.sub_agents import describe_reference
+from ...state.application import ApplicationState
+from ...state.calls import CallDecision, PendingCall, SubAgentCall
 from ...state.errors import SandburError, StoreError, UsageError
 from ...state.session import SessionSettings, SpawnedBy
+from ...state.store.store import Store
 from ..runtime.agent_definition import Definition, SubAgentDefinition, make_like
 from ..runtime.extension_runtime import ProcessContext
 from ..session.run import Limits
@@ -25,8 +26,11 @@ from ..session.run_result import make_run_finished
 from ..session.session import Session
 from .child_settings import make_child_settings, narrow_mode, renew_child_settings
 from .slots import Slots
-from .task import Startable, Task, child_session_id, describe_sub_agent
+from .task import Seat, Startable, Task, child_session_id, describe_sub_agent
 
+Conclude = Callable[[Session, Session, RunFinished], ToolOutcome]
+"""Returns the outcome of a call from its session, that of the sub-agent, and the end of the sub-agent's run.
+Raises `CallSuspended`."""
 _AT_PARENT = "at the agent that started it"
 """Where a call of a sub-agent was decided."""
 _MOST_UNREAD = 64
@@ -44,13 +48,19 @@ class Children:
         """The sessions of the sub-agents that run now."""
 
     async def run(
-        self, parent: Session, definition: Definition, task: Task, context: ToolContext
+        self,
+        parent: Session,
+        definition: Definition,
+        task: Task,
+        context: ToolContext,
+        conclude: Conclude | None = None,
     ) -> ToolOutcome:
         """Run the sub-agent of a call to its end, or until a person has to decide.
 
-        `definition` is that of the parent. Raises `CallSuspended` if the run of the parent cannot go on.
+        `definition` is that of the parent. `conclude` returns the outcome of the call; None: that of a task.
+        Raises `CallSuspended` if the run of the parent cannot go on.
         """
-        child_id = task.resume or child_session_id(parent.id, context.call_id)
+        child_id = task.resume or child_session_id(parent.id, task.key or context.call_id)
         if child_id in self._open:
             return ToolOutcome(
                 "error", f"The sub-agent {child_id[:60]} is already running. Ask it again later."
@@ -58,7 +68,7 @@ class Children:
         self._open.add(child_id)
         try:
             async with self._slots.hold(parent.id, child_id):
-                return await self._run(parent, definition, task, child_id, context)
+                return await self._run(parent, definition, task, child_id, context, conclude or _make_outcome)
         except StoreError as error:
             raise CallSuspended(error) from None
         except SandburError as error:
@@ -67,21 +77,29 @@ class Children:
             self._open.discard(child_id)
 
     async def _run(
-        self, parent: Session, definition: Definition, task: Task, child_id: str, context: ToolContext
+        self,
+        parent: Session,
+        definition: Definition,
+        task: Task,
+        child_id: str,
+        context: ToolContext,
+        conclude: Conclude,
     ) -> ToolOutcome:
         by, child = await self._open_child(parent, definition, task, child_id, context)
         try:
             events = _begin(child, task, context)
             while True:
                 end = await self._drive(parent, child, by, task, context, events)
-                _require_parent_may_go_on(parent, child, end)
-                decisions = await self._ask_beside_others(parent, child, by, end, context.call_id)
+                if end.status not in _WAITING:
+                    _require_parent_may_go_on(parent, child, end)
+                    if task.branch is not None:
+                        return await task.branch.report(child, end)
+                    return conclude(parent, child, end)
+                waiting = _relay_waiting_calls(child, task, by.agents[-1], context.call_id)
+                decisions = await self._ask_beside_others(parent, child, end, waiting)
                 if not decisions:
-                    break
+                    return ToolOutcome("error", "It waits for a decision.", waits_for=waiting)
                 events = cast("AsyncGenerator[Event]", child.decide(decisions, way=_AT_PARENT))
-            if task.branch is not None and end.status not in _WAITING:
-                return await task.branch.report(child, end)
-            return _make_outcome(child, by, end, context.call_id)
         finally:
             await self._process.close_session(child)
 
@@ -89,7 +107,7 @@ class Children:
         self, parent: Session, definition: Definition, task: Task, child_id: str, context: ToolContext
     ) -> tuple[SpawnedBy, Session]:
         """Open the session of the sub-agent. A new one is stored with its first message."""
-        stored = await _load_settings(parent, child_id, context.call_id)
+        stored = await _load_settings(parent, child_id, task, context.call_id)
         if stored is None and task.resume:
             raise UsageError(f"There is no sub-agent {child_id[:60]!r}.", "Start a new one.")
         name = task.agent if stored is None else _require_own(stored, parent, child_id).agents[-1]
@@ -128,7 +146,7 @@ class Children:
             )
 
     async def _ask_beside_others(
-        self, parent: Session, child: Session, by: SpawnedBy, end: RunFinished, call_id: str
+        self, parent: Session, child: Session, end: RunFinished, calls: Sequence[PendingCall]
     ) -> list[CallDecision]:
         """Ask about the waiting calls of a sub-agent while others beside it run.
 
@@ -137,7 +155,6 @@ class Children:
         decide = parent.inputs.decide
         if decide is None or end.status != "needs_approval":
             return []
-        calls = _relay_waiting_calls(child, by.agents[-1], call_id)
         async with self._slots.pause(parent.id, child.id) as alone:
             if alone.is_set():
                 return []
@@ -181,26 +198,7 @@ class Children:
         return end
 
 
-class SubAgentsOfSession:
-    """Implements `actions.ports.SubAgents` for one session."""
-
-    def __init__(self, children: Children, definition: Definition) -> None:
-        self._children = children
-        self._definition = definition
-        self.session: Session | None = None
-        """Set once the session is open."""
-
-    def can_start(self, agent: str) -> bool:
-        tool = None if self.session is None else self.session.ports.toolbox.get(TASK_TOOL)
-        return implements(tool, StartsAgents) and tool.can_start(agent)
-
-    async def run(self, task: Task, context: ToolContext) -> ToolOutcome:
-        if self.session is None:
-            return ToolOutcome("error", "Sub-agents start only in a session that runs.")
-        return await self._children.run(self.session, self._definition, task, context)
-
-
-async def _load_settings(parent: Session, child_id: str, call_id: str) -> SessionSettings | None:
+async def _load_settings(parent: Session, child_id: str, task: Task, call_id: str) -> SessionSettings | None:
     """Return the stored settings of a sub-agent, or None if it has not begun.
 
     A forked parent goes on with a fork of the sub-agent that its ancestor had started, so that nothing which
@@ -212,15 +210,25 @@ async def _load_settings(parent: Session, child_id: str, call_id: str) -> Sessio
         if store.index.exists(child_id):
             return store.index.settings(child_id)
         for ancestor in reversed(store.index.ancestors(parent.id)):
-            before = child_session_id(ancestor, call_id)
+            before = child_session_id(ancestor, task.key or call_id)
             if store.index.exists(before):
                 by = store.index.settings(before).spawned_by
                 own = None if by is None else by.model_copy(update={"session_id": parent.id})
-                store.fork(before, child_id, spawned_by=own)
+                store.fork(before, child_id, _find_fork_step(store, before, task, call_id), own)
                 return store.index.settings(child_id)
         return None
 
     return await store.database.offload(load)
+
+
+def _find_fork_step(store: Store, child_id: str, task: Task, call_id: str) -> int | None:
+    """Return the step after which a sub-agent of an ancestor goes on in a fork; None: its newest.
+
+    An agent that had the conversation may have answered later messages there, which the fork does not have.
+    """
+    if task.seat is None or store.show(child_id).state.run_options.task == call_id:
+        return None
+    return task.seat.step
 
 
 def _require_own(stored: SessionSettings, parent: Session, child_id: str) -> SpawnedBy:
@@ -245,11 +253,14 @@ def _begin(child: Session, task: Task, context: ToolContext) -> AsyncGenerator[E
 
     Return None if its work for this call has ended, or waits for a decision.
     """
-    options = RunOptions(task=context.call_id)
-    if child.state.run_options.task != options.task:
+    if child.state.run_options.task != context.call_id:
+        given = task.seat or Seat(key="", message=task.prompt)
+        if given.history and child.last_sequence < 0:
+            child.change_history(child.state.chat_history.append(*given.history))
         # A list is never a command: a model must not change the mode of its sub-agent.
-        events = child.send([task.prompt] if isinstance(task.prompt, str) else task.prompt, options)
-    elif decisions := _list_decisions(child, context.decided):
+        message = [given.message] if isinstance(given.message, str) else given.message
+        events = child.send(message, given.options.model_copy(update={"task": context.call_id}))
+    elif decisions := _list_decisions(child, task, context):
         events = child.decide(decisions, way=_AT_PARENT)
     elif child.next_action == "prompt" or child.state.calls_to_decide:
         return None
@@ -275,14 +286,11 @@ def _require_parent_may_go_on(parent: Session, child: Session, end: RunFinished)
             raise CallSuspended(error) from None
 
 
-def _make_outcome(child: Session, by: SpawnedBy, end: RunFinished, call_id: str) -> ToolOutcome:
+def _make_outcome(parent: Session, child: Session, end: RunFinished) -> ToolOutcome:
     """Return the outcome of a call whose sub-agent has stopped.
 
     Raises `CallSuspended` if the sub-agent can go on only in a later run of the parent.
     """
-    if end.status in _WAITING:
-        waiting = _relay_waiting_calls(child, by.agents[-1], call_id)
-        return ToolOutcome("error", "It waits for a decision.", waits_for=waiting)
     if end.status in ("rate_limited", "interrupted"):
         raise CallSuspended(child.error or SandburError("A sub-agent was interrupted.", "Resume to go on."))
     is_answered = end.status in ("done", "denied") and bool(end.result)
@@ -292,18 +300,18 @@ def _make_outcome(child: Session, by: SpawnedBy, end: RunFinished, call_id: str)
     return ToolOutcome("ok" if is_answered else "error", content, usage=child.state.turn_usage)
 
 
-def _relay_waiting_calls(child: Session, name: str, task_call_id: str) -> tuple[PendingCall, ...]:
+def _relay_waiting_calls(child: Session, task: Task, name: str, task_call_id: str) -> tuple[PendingCall, ...]:
     """Return the calls of a sub-agent that wait for a decision, as its parent keeps them."""
-    return tuple(_relay(call, child, name, task_call_id) for call in child.state.calls_to_decide)
+    return tuple(_relay(call, child, task, name, task_call_id) for call in child.state.calls_to_decide)
 
 
-def _relay(call: PendingCall, child: Session, name: str, task_call_id: str) -> PendingCall:
+def _relay(call: PendingCall, child: Session, task: Task, name: str, task_call_id: str) -> PendingCall:
     below = call.sub_agent
     agents = (name, *(() if below is None else below.agents))
     # The reason of a call from further below names the agents below this one already.
     reason = call.reason if below is None else call.reason.partition(": ")[2]
     changes: dict[str, Any] = {
-        "call_id": relayed_call_id(task_call_id, call.call_id),
+        "call_id": task.relay(task_call_id, call.call_id),
         "reason": f"sub-agent {'/'.join(agents)}: {reason}",
         "sub_agent": SubAgentCall(session_id=child.id, call_id=call.call_id, agents=agents),
         # The session of the sub-agent checks what its own approval depends on.
@@ -316,13 +324,15 @@ def _relay(call: PendingCall, child: Session, name: str, task_call_id: str) -> P
     return call.model_copy(update=changes)
 
 
-def _list_decisions(child: Session, decided: Sequence[PendingCall]) -> list[CallDecision]:
+def _list_decisions(child: Session, task: Task, context: ToolContext) -> list[CallDecision]:
     """Return the decisions about calls that still wait in the session of a sub-agent."""
     waiting = {call.call_id for call in child.state.calls_to_decide}
     return [
         _make_decision(call, call.sub_agent.call_id)
-        for call in decided
-        if call.sub_agent is not None and call.sub_agent.call_id in waiting
+        for call in context.decided
+        if call.sub_agent is not None
+        and call.sub_agent.call_id in waiting
+        and call.call_id == task.relay(context.call_id, call.sub_agent.call_id)
     ]
 
 

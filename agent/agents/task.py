@@ -9,7 +9,9 @@ from typing import Protocol
 
 from ...actions.ports import ToolOutcome
 from ...actions.ports.events import RunFinished, SubAgent
-from ...state.conversation.messages import UserContent
+from ...state.application import NO_OPTIONS, RunOptions
+from ...state.calls import relayed_call_id
+from ...state.conversation.messages import Message, UserContent
 from ...state.session import SpawnedBy
 from ..runtime.agent_definition import SubAgentDefinition
 from ..session.session import Session
@@ -44,6 +46,24 @@ class BranchCall(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """The place of an agent in a conversation that was handed to it."""
+
+    key: str
+    """What the id of its session follows from, in place of the call."""
+    message: UserContent
+    """What it answers."""
+    history: tuple[Message, ...] = ()
+    """What a new session begins with."""
+    step: int | None = None
+    """The newest step of its session when it had answered; None: it has not answered yet."""
+    options: RunOptions = NO_OPTIONS
+    """Of its run."""
+    number: int = 0
+    """How many agents had the conversation before during the call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     prompt: UserContent
     description: str = ""
@@ -58,6 +78,19 @@ class Task:
     """The session of an earlier sub-agent that is to go on; empty for a new sub-agent."""
     branch: BranchCall | None = None
     """The call if a workflow makes it; None: a model or a program makes it."""
+    seat: Seat | None = None
+    """Where it has the conversation of the session that starts it; None: it only does a task."""
+
+    @property
+    def key(self) -> str:
+        """What the id of its session follows from; empty: the call."""
+        return "" if self.seat is None else self.seat.key
+
+    def relay(self, task_call_id: str, call_id: str) -> str:
+        """Return the id by which the parent knows a waiting call of the sub-agent."""
+        # Two agents of one call may have calls of the same id.
+        number = 0 if self.seat is None else self.seat.number
+        return relayed_call_id(task_call_id, f"{number}.{call_id}" if number else call_id)
 
 
 def child_session_id(parent_id: str, call_id: str) -> str:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from ...actions.ports import Formatter, Model, TokenCounter, Tool, ToolSource, UserInput, implements
 from ...actions.ports.run_inputs import NO_OVERRIDES, Overrides
 from ...actions.turn.flows.flow import Flow
 from ...actions.turn.output.format import OutputFormat, output_format
+from ...state.conversation.messages import Message
 from ...state.session import AgentFileText, OutputSchema, SessionSettings
 from .tool_servers import OnElicitation
 
@@ -75,6 +76,10 @@ class Definition:
     """Names of the skills that its sessions have."""
     agents: tuple[SubAgentDefinition, ...] = ()
     """The agents that its sessions may start as sub-agents."""
+    handoffs: tuple[HandoffDefinition, ...] = ()
+    """The agents that its sessions may hand the conversation to."""
+    name: str = ""
+    """What people and other agents know it by; empty: it has no name."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     """Name -> value of `{var.NAME}`, used if a session has no other value."""
     notices: tuple[str, ...] = ()
@@ -106,6 +111,20 @@ class SubAgentDefinition:
     definition: Definition
 
 
+SelectMessages = Callable[[Sequence[Message]], "Iterable[Message] | Awaitable[Iterable[Message]]"]
+HistoryFilter = Literal["texts"] | int | SelectMessages | None
+"""What of a conversation another agent gets: its texts, the newest of them, what a function selects, or
+nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandoffDefinition:
+    """An agent that may be given the conversation of a session."""
+
+    agent: SubAgentDefinition
+    history: HistoryFilter = "texts"
+
+
 @runtime_checkable
 class StartsAgent(Protocol):
     """A tool that starts one agent as a sub-agent."""
@@ -129,7 +148,9 @@ def find_descendant(first: Definition, names: Sequence[str]) -> Definition | Non
 
 def make_like(parent: Definition) -> Definition:
     """Return the definition of a sub-agent that no program defines."""
-    return replace(parent, instructions=None, output=None, done_tool="", run_rules=None, restore=None)
+    return replace(
+        parent, instructions=None, output=None, done_tool="", run_rules=None, restore=None, handoffs=()
+    )
 
 
 def _follow(definition: Definition, names: Sequence[str]) -> Definition:

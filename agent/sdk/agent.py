@@ -33,6 +33,7 @@ from .arguments import (
     AgentArguments,
     as_tools,
     define_agent,
+    define_handoffs,
     define_sub_agent,
     forbid_loop,
     parse_output_type,
@@ -56,6 +57,7 @@ from .session import AgentSession
 from .stored_sessions import Opening, SessionArguments, SessionInfo, SessionQuery, list_sessions, load_history
 
 if TYPE_CHECKING:
+    from ..agents.handoffs.handoff import Handoff
     from ..extensions.middleware.middleware import Middleware
 
 OwnT = TypeVar("OwnT")
@@ -79,6 +81,8 @@ class Agent(HasHooks, Generic[OutputT]):
         name, description: What other agents know it by, if they may start it.
         agents: Agents that it may start as sub-agents, by the tool `task`; each needs a name and a
             description.
+        handoffs: Agents that it may give the conversation to, by the tool `hand_off`; a `Handoff` says what
+            of the conversation one gets.
         require_done: Whether every run must end with the tool that is marked by `@tool(done=True)`.
         mode: Which calls run without approval: `interactive`, `plan`, `auto-edit` or `yolo`.
         allow, ask, deny: Rules, such as `refund` or `fetch_page(https://example.org/*)`.
@@ -118,6 +122,7 @@ class Agent(HasHooks, Generic[OutputT]):
         name: str = "",
         description: str = "",
         agents: Sequence[Agent[Any]] = (),
+        handoffs: Sequence[Agent[Any] | Handoff] = (),
         mode: ExecutionMode = "interactive",
         allow: Sequence[str] = (),
         ask: Sequence[str] = (),
@@ -149,8 +154,7 @@ class Agent(HasHooks, Generic[OutputT]):
         dependency_overrides: Mapping[Callable[..., Any], Callable[..., Any]] = MappingProxyType({}),
         output_validators: Sequence[Callable[..., Any]] = (),
     ) -> None:
-        self._arguments = {name: value for name, value in locals().items() if name != "self"}
-        require_fitting(self._arguments)
+        self._arguments = require_fitting({key: value for key, value in locals().items() if key != "self"})
         self.name, self.output, self._agents = name, output, tuple(agents)
         typed, (of_session, of_run) = parse_output_type(output), split_instructions(instructions)
         self._rules = RunRules[OutputT](typed, of_run, list(map(OutputValidator, output_validators)))
@@ -210,10 +214,14 @@ class Agent(HasHooks, Generic[OutputT]):
     def definition_of(self, source: str) -> Definition:
         """Return the definition, with `source` as the name by which the agent can be loaded again."""
         layers = (*self._definition.middleware, self.hook_middleware)
-        agents = tuple(one.as_sub_agent() for one in self._agents)
-        rules, name = self._rules, self.name
         return replace(
-            self._definition, source=source, middleware=layers, agents=agents, run_rules=rules, name=name
+            self._definition,
+            source=source,
+            middleware=layers,
+            agents=tuple(one.as_sub_agent() for one in self._agents),
+            handoffs=define_handoffs(self._arguments["handoffs"]),
+            run_rules=self._rules,
+            name=self.name,
         )
 
     def as_sub_agent(self, name: str = "", description: str = "") -> SubAgentDefinition:
@@ -221,6 +229,11 @@ class Agent(HasHooks, Generic[OutputT]):
         return define_sub_agent(
             name or self.name, description or self._arguments["description"], self.definition
         )
+
+    def make_recorder(self, model: Model, name: str) -> Agent[str]:
+        """Return an agent without instructions and tools, whose sessions are in the store of this one."""
+        place = {key: self._arguments[key] for key in ("store", "cwd", "env")}
+        return Agent(model, name=name, planning="off", **place)
 
     def as_tool(self, name: str = "", description: str = "") -> Tool:
         """Return a tool whose calls start the agent as a sub-agent: with its own session, tools and history.
@@ -316,7 +329,8 @@ class Agent(HasHooks, Generic[OutputT]):
         """
         opening = Opening.of(session_id, variables, deps, labels)
         opened, closed = partial(self._open.open, opening), self._open.close
-        return AgentSession[OutputT](opened, closed, self._rules, deps, lambda: self._open.runtime)
+        runtime = lambda: self._open.runtime  # noqa: E731
+        return AgentSession[OutputT](opened, closed, self._rules, deps, runtime, self.name)
 
     def _session_of(self, options: NewRunArguments) -> AgentSession[OutputT]:
         labels = cast("SessionArguments", find_labels(options))

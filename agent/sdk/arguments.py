@@ -22,7 +22,7 @@ from ...state.session import Effort, SandboxWish
 from ..config.load import parse_extension_file
 from ..config.values import read_values
 from ..extensions.middleware.middleware import Middleware
-from ..runtime.agent_definition import Definition, Instructions, SubAgentDefinition
+from ..runtime.agent_definition import Definition, HandoffDefinition, Instructions, SubAgentDefinition
 from ..runtime.compaction import Compaction, compaction_settings, find_summary_model
 from ..runtime.tool_servers import OnElicitation
 from ..session.run import Limits
@@ -40,6 +40,7 @@ class AgentArguments(TypedDict, total=False):
     name: str
     description: str
     agents: Sequence[Any]
+    handoffs: Sequence[Any]
     mode: ExecutionMode
     allow: Sequence[str]
     ask: Sequence[str]
@@ -96,8 +97,8 @@ def require_model(model: Any) -> None:
     raise _wrong("model", model, "a text such as 'openai/gpt-5', or an object that is a sandbur.Model")
 
 
-def require_fitting(given: Mapping[str, Any]) -> None:
-    """Raise `WrongType` for an argument of the wrong type."""
+def require_fitting(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments. Raises `WrongType` for one of the wrong type."""
     require_model(given["model"])
     _require_list("tools", given["tools"], "functions and tools")
     _require_list("middleware", given["middleware"], "objects of sandbur.Middleware")
@@ -123,8 +124,10 @@ def require_fitting(given: Mapping[str, Any]) -> None:
     if given["planning"] not in ("auto", "off"):
         raise UsageError(f"Agent: planning={given['planning']!r} is not possible.", 'It is "auto" or "off".')
     _require_user_input(given["user_input"])
-    _require_agents(given["agents"])
+    _require_agents("agents", given["agents"])
+    _require_agents("handoffs", given["handoffs"], str(given["name"]))
     _require_paths(given)
+    return given
 
 
 def _require_user_input(value: Any) -> None:
@@ -229,6 +232,7 @@ def define_agent(
         summary_model=find_summary_model(given["compaction"]),
         on_elicitation=given["on_elicitation"],
         user_input=given["user_input"],
+        name=given["name"],
     )
     return replace(made, has_planning=given["planning"] == "auto" and made.has_tools)
 
@@ -251,13 +255,27 @@ def define_sub_agent(name: str, description: str, definition: Definition) -> Sub
     return SubAgentDefinition(name=name, description=description, definition=definition)
 
 
-def _require_agents(given: Sequence[Any]) -> None:
-    """Raise `WrongType` unless each is an agent, and `UsageError` for two of one name."""
-    _require_list("agents", given, "agents")
-    names: set[str] = set()
-    for one in given:
+def define_handoffs(given: Sequence[Any]) -> tuple[HandoffDefinition, ...]:
+    """Return the definitions of the agents that an agent may give the conversation to.
+
+    Each is an agent, or a `Handoff` with an agent and a history.
+    """
+    return tuple(map(_define_handoff, given))
+
+
+def _define_handoff(given: Any) -> HandoffDefinition:
+    if callable(getattr(given, "as_sub_agent", None)):
+        return HandoffDefinition(agent=given.as_sub_agent())
+    return HandoffDefinition(agent=given.agent.as_sub_agent(), history=given.history)
+
+
+def _require_agents(argument: str, given: Sequence[Any], own: str = "") -> None:
+    """Raise `WrongType` unless each is an agent, and `UsageError` for two of one name. `own` is taken."""
+    _require_list(argument, given, "agents")
+    names = {own} - {""}
+    for one in (getattr(each, "agent", each) for each in given):
         if not callable(getattr(one, "as_sub_agent", None)):
-            raise _wrong("agents", one, "a list of agents, sandbur.Agent")
+            raise _wrong(argument, one, "a list of agents, sandbur.Agent")
         name = str(getattr(one, "name", ""))
         if name in names:
             raise UsageError(f"There are two agents called {name!r}.", "Give each its own name.")

@@ -50,11 +50,13 @@ class AgentSession(Generic[OutputT]):
         rules: RunRules[OutputT],
         deps: Any,
         runtime: Callable[[], Runtime],
+        agent: str = "",
     ) -> None:
         """`deps` are the dependencies for runs that get none of their own.
 
-        `runtime` returns the runtime that opened the session.
+        `runtime` returns the runtime that opened the session. `agent` is the name of its agent.
         """
+        self._agent = agent
         self._runtime = runtime
         self._opened = opened
         self._closed = closed
@@ -89,6 +91,11 @@ class AgentSession(Generic[OutputT]):
         session, self._session = self._session, None
         if session is not None:
             await self._closed(session, self._run)
+
+    @property
+    def opened(self) -> Session:
+        """Return the open session, for Sandbur's own modules."""
+        return self._active_session
 
     @property
     def id(self) -> str:
@@ -140,7 +147,7 @@ class AgentSession(Generic[OutputT]):
     @property
     def result(self) -> RunResult[OutputT] | None:
         """Return the result of the last run of this object, or None before the first run."""
-        return None if self._last is None else self._make_result(self._last)
+        return None if self._last is None else self._result_of(self._last)
 
     @property
     def groups(self) -> ToolGroups:
@@ -210,7 +217,7 @@ class AgentSession(Generic[OutputT]):
         def start(session: Session, options: RunOptions) -> AsyncIterator[Event]:
             if "message_history" in request.given:
                 session.change_history(Transcript().append(*request.given["message_history"]))
-            return session.send(message, options)
+            return session.send(message, options, request.heard)
 
         return self._stream(start, request, begins=True)
 
@@ -465,14 +472,14 @@ class AgentSession(Generic[OutputT]):
             async for _ in stream:
                 pass
         assert self._last is not None, "a run ended without its result"
-        return self._make_result(self._last)
+        return self._result_of(self._last)
 
-    def _make_result(self, last: RunFinished) -> RunResult[Any]:
+    def _result_of(self, finished: RunFinished) -> RunResult[Any]:
         history = Transcript() if self._session is None else self._session.state.chat_history
         known = self._rules.list_children(history)
         recorded = {one.session_id for one in known}
         children = (*known, *(one for key, one in self._children.items() if key not in recorded))
-        return result_of(last, self._parse, self._notices, children)
+        return result_of(finished, self._parse, self._notices, children, self._agent)
 
 
 def _keep_json(value: Any) -> Any:

@@ -78,6 +78,7 @@ def make_run_finished(
         duration_ms=duration_ms,
         error=ErrorRaised(error.code, error.message) if error is not None else None,
         hint=error.hint if error is not None else "",
+        agent="" if state.hand_off is None else state.hand_off.agent,
     )
 
 

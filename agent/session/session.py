@@ -19,7 +19,7 @@ from ...actions.turn.output.answer_check import allow_another_try, find_run_outp
 from ...actions.turn.output.format import OutputFormat
 from ...state.application import NO_OPTIONS, ApplicationState, ExecutionMode, RunOptions
 from ...state.calls import CallDecision, Origin
-from ...state.conversation.messages import Equipment, UserContent, encodable, person_message
+from ...state.conversation.messages import Equipment, Message, UserContent, encodable, person_message
 from ...state.conversation.transcript import Transcript
 from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError, UsageError
 from ...state.session import SessionSettings, clean_title
@@ -127,11 +127,14 @@ class Session:
         """Return the format of the answer in the current or last run; None for a text."""
         return find_run_output(self.state, self.ports)
 
-    def send(self, message: UserContent, options: RunOptions = NO_OPTIONS) -> AsyncIterator[Event]:
+    def send(
+        self, message: UserContent, options: RunOptions = NO_OPTIONS, heard: Sequence[Message] = ()
+    ) -> AsyncIterator[Event]:
         """Send a message or a command, and run until the turn is done or the run stops.
 
         A message is a text, or a list of texts, pictures and documents. A list is never a command. `options`
-        are for this run alone. Raises `UsageError` for a file that the model does not accept.
+        are for this run alone. `heard` are messages of a hub, which are stored with the message. Raises
+        `UsageError` for a file that the model does not accept.
         """
         content = self._mask_content(message)
         answer = None
@@ -141,7 +144,8 @@ class Session:
             # The turn is not finished, and a command does not end it.
             self._position.change(**answer.changes)
             return self._answer(answer.notice)
-        given = RunInput("prompt", {"user_input": content}, is_command=answer is not None)
+        inputs = {"user_input": content, **({"heard": tuple(heard)} if heard else {})}
+        given = RunInput("prompt", inputs, is_command=answer is not None)
         return self._start(given, options)
 
     def run_command(self, command: str, origin: Origin = "person") -> AsyncIterator[Event]:
@@ -216,6 +220,23 @@ class Session:
             with suppress(SessionHeld, SessionMoved):
                 async for _ in self._events_of(given, self.state.run_options):
                     pass
+
+    async def hear(self, heard: Sequence[Message]) -> None:
+        """Store messages of a hub without a reply.
+
+        Raises `UsageError` while a turn is open, and `SandburError` if they cannot be stored.
+        """
+        async with self._adding:
+            if self.state.turn_open or self.next_action != "prompt":
+                raise UsageError(f"A turn of session {self.id} is open.", "Let it end first.")
+            title = heard[0].text if heard else ""
+            inputs = {"user_input": title, "observes": True, "heard": tuple(heard)}
+            async for _ in self._events_of(
+                RunInput("prompt", inputs, is_command=True), self.state.run_options
+            ):
+                pass
+            if self.error is not None:
+                raise self.error
 
     def carry_on(self, options: RunOptions = NO_OPTIONS) -> AsyncIterator[Event]:
         """Continue from the exact action where the session stopped. `options` change those of the run.

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -126,6 +127,20 @@ PRINTED = {
         r"The densities are: gold: 19\.3 g/cm3, .*, zinc: 7\.1 g/cm3",
         "5 sub-agents, 12 model calls",
     ],
+    "handoff": [r"billing: Order 17 is paid back\.", r"desk: We open at nine\."],
+    "werewolf": [
+        "The wolves took ben.",
+        "  ana: Rex is so quiet today.",
+        "  cid: I heard a howl from the house of Rex.",
+        "  rex: I slept all night.",
+        "  vera: Poor Ben.",
+        "You voted rex out.",
+        "The wolves took cid.",
+        "  ana: Vera, it is you.",
+        "  vera: No, it is Ana.",
+        "You voted vera out.",
+        "The villagers win.",
+    ],
     "burr_graph": [
         r'write: Dear Ada, you have ordered \["anvil","rope"\].',
         "review: shorter",
@@ -197,6 +212,29 @@ def test_an_example_prints_what_it_is_about(command: Command, name: str) -> None
     assert len(printed) == len(PRINTED[name]), printed
     for said, expected in zip(printed, PRINTED[name], strict=True):
         assert re.fullmatch(expected, said), said
+
+
+def test_a_person_talks_to_the_agent_that_has_the_conversation(command: Command) -> None:
+    shutil.copy(EXAMPLES / "handoff.py", command.folder)
+    agent = ("--agent", "handoff:desk", "--output-format", "json")
+    first = json.loads(command.run("-p", *agent, "I was charged twice.").out)
+    assert (first["result"], first["agent"]) == ("Order 17 is paid back.", "billing")
+    again = command.run("-p", "-r", first["session_id"], *agent[:2], "Once more.")
+    assert again.out.strip() == "Order 17 is paid back."
+    assert "Agent billing: it has the conversation." in again.err
+    last = json.loads(command.run("-p", "-r", first["session_id"], *agent, "When do you open?").out)
+    assert last["result"] == "We open at nine."
+    assert "agent" not in last
+
+
+def test_a_game_that_is_killed_goes_on_where_it_stopped(command: Command) -> None:
+    killed = subprocess.run(
+        line("werewolf", "ours"), cwd=command.folder, capture_output=True, check=False,
+        env={**command.env, "SANDBUR_CRASH_AT": "hub_before_record:12"},
+    )  # fmt: skip
+    assert killed.returncode == -signal.SIGKILL
+    # The program says again what it had printed; no model is asked again for it.
+    assert run(command, "werewolf", "ours") == [re.sub(r"\\", "", line) for line in PRINTED["werewolf"]]
 
 
 def test_an_application_that_is_done_does_nothing_again(command: Command) -> None:

@@ -65,6 +65,7 @@ def result_object(finished: RunFinished) -> Object:
         "usage": finished.usage.model_dump(),
         "duration_ms": finished.duration_ms,
         "error": None if error is None else asdict(error),
+        **({"agent": finished.agent} if finished.agent else {}),
     }
 
 

@@ -240,8 +240,8 @@ def tools_line(event: ToolsChanged) -> str:
 
 
 def flow_line(event: FlowMatched) -> str:
-    """Return a line about a flow or a skill that a message started."""
-    what = "Skill" if event.does in ("skill", "skill_agent") else "Flow"
+    """Return the line about the flow, the skill or the agent that got a message."""
+    what = {"skill": "Skill", "skill_agent": "Skill", "hand_off": "Agent"}.get(event.does, "Flow")
     return f"{what} {event.flow}: {event.why}."
 
 

@@ -11,11 +11,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ....state.application import ApplicationState
+from ....state.application import HANDS_OFF, ApplicationState
 from ....state.calls import JournaledCall, PendingCall, parent_call_id_of
 from ....state.conversation.attachments import AttachedFile
 from ....state.conversation.messages import (
     Equipment,
+    HandOff,
     Message,
     Outcome,
     Text,
@@ -147,10 +148,20 @@ def with_results(
     if more is not None:
         messages.append(more)
     cleared: dict[str, Any] = {"pending_tool_calls": left, "note": state.note if left else ""}
-    cleared |= merge_equipment(state, results)
+    cleared |= merge_equipment(state, results) | _change_speaker(state, results)
     if used := [one.usage for one in results if one.usage is not None]:
         cleared |= {"usage": sum(used, state.usage), "turn_usage": sum(used, state.turn_usage)}
     return {**state.replace_history(state.active_history.append(*messages)), **cleared}
+
+
+def _change_speaker(state: ApplicationState, results: Iterable[ToolResult]) -> dict[str, Any]:
+    """Return the state changes for the agent that has the conversation after the results."""
+    newest = next((one.hand_off for one in reversed(list(results)) if one.hand_off is not None), None)
+    if newest is None:
+        return {}
+    # An older program would answer with the wrong agent.
+    version = max(state.graph_version, HANDS_OFF)
+    return {"hand_off": newest if newest.agent else None, "graph_version": version}
 
 
 def _make_command_message(call: PendingCall, result: ToolResult) -> Message:
@@ -168,6 +179,7 @@ def result(
     ends_run: str | None = None,
     equips: Equipment | None = None,
     usage: Usage | None = None,
+    hand_off: HandOff | None = None,
 ) -> ToolResult:
     return ToolResult(
         call_id=call.call_id,
@@ -179,6 +191,7 @@ def result(
         ends_run=None if ends_run is None else encodable(ends_run),
         equips=equips,
         usage=usage,
+        hand_off=hand_off,
     )
 
 

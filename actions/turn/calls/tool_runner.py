@@ -373,9 +373,9 @@ async def record_outcome(
         outcome = limit_outcome(outcome, call.call_id, limit_bytes, ports.toolbox)
     if call.parent_call_id:
         # The tool that requested the call continues. Only the result of that tool changes the turn.
-        outcome = replace(outcome, ends_run=None, equips=None)
+        outcome = replace(outcome, ends_run=None, equips=None, hand_off=None)
     content = before + outcome.content
-    brought = (outcome.blocks, outcome.ends_run, outcome.equips, outcome.usage)
+    brought = (outcome.blocks, outcome.ends_run, outcome.equips, outcome.usage, outcome.hand_off)
     answer = result(call, outcome.outcome, content, duration_ms, *brought)
     if (whole := outcome.output_file or outcome.full_output) is not None:
         await ports.journal.store_output(call.call_id, whole)

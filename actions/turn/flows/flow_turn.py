@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from typing import Any
 
 from ....state.application import RUN_BY_FLOW, ApplicationState, FlowMatch, VibeStep
@@ -52,6 +53,19 @@ async def route_message(content: UserContent, state: ApplicationState, ports: Po
     return RoutedMessage(match, text=routed.text)
 
 
+def route_to_speaker(state: ApplicationState, ports: Ports) -> RoutedMessage | None:
+    """Return the call that passes a message to the agent that has the conversation.
+
+    None: the agent of the session itself has it, or can hand nothing over any more.
+    """
+    speaker = state.hand_off
+    if speaker is None or speaker.tool not in ports.toolbox:
+        return None
+    why = "it has the conversation"
+    match = FlowMatch(name=speaker.agent, kind="hand_off", why=why, target=speaker.tool, on_failure="model")
+    return RoutedMessage(match, arguments=json.dumps({"agent": speaker.agent}))
+
+
 def answer_by_command(routed: RoutedMessage, state: ApplicationState, ports: Ports) -> Changes:
     """Return the changes of a match that answers as a command does; `state` has no open turn."""
     changes = _record_match(routed.match, state, ports)
@@ -80,7 +94,7 @@ async def begin_flow(routed: RoutedMessage, state: ApplicationState, ports: Port
     match match.kind:
         case "reply":
             more = await _answer(fill_answer(match, ""), state, ports)
-        case "tool" | "agent" | "skill_agent":
+        case "tool" | "agent" | "skill_agent" | "hand_off":
             more = await _propose(routed, state, ports)
         case "plan":
             more = _plan(routed, state, ports)
@@ -147,7 +161,7 @@ async def conclude_flow(state: ApplicationState, result: ToolResult, ports: Port
     The history in `state` already contains the result.
     """
     match = state.flow
-    if match is None:
+    if match is None or match.kind == "hand_off":
         return {}
     said = remove_reference(result.display_text) if match.starts_agent else result.display_text
     try:

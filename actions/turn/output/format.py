@@ -15,6 +15,10 @@ from .strict_schema import NOT_SENT, NotStrict, definitions_of, strict
 
 CheckValue = Callable[[Any], str]
 """A function that returns why a JSON value is not a valid answer, or an empty text if it is valid."""
+_REQUEST = """\
+Give the final answer to the following message as JSON, as text of your reply, with nothing before or after \
+it and without a tool call. It has to fit this JSON schema:
+{schema}"""
 _WRAPPED = "value"
 _NAME = re.compile(r"[^a-zA-Z0-9_-]+")
 
@@ -82,6 +86,13 @@ class OutputFormat:
         """Return the answer without the wrapping object."""
         is_so = self.is_wrapped and isinstance(value, dict) and [*cast("dict[str, Any]", value)] == [_WRAPPED]
         return cast(Any, value[_WRAPPED] if is_so else value)
+
+
+def describe_format(form: OutputFormat | None) -> str:
+    """Return the instruction to answer in this format. The tools of the session stay the same."""
+    if form is None:
+        return ""
+    return _REQUEST.format(schema=json.dumps(form.object_schema, ensure_ascii=False, separators=(",", ":")))
 
 
 def output_format(stored: OutputSchema, check: CheckValue | None = None) -> OutputFormat:

@@ -14,7 +14,7 @@ from ....state.conversation.messages import UserContent
 from ....state.errors import SandburError, WorkflowFailed
 from ....state.process.cancellation import wait_until_done
 from ...session.session import Session
-from ..children import SubAgentsOfSession
+from ..agents_runtime import SubAgentsOfSession
 from ..task import Task, child_session_id
 from .branch_report import BranchReport, is_repetition, make_report
 from .logic import WorkflowLogic

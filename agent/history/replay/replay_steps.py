@@ -411,15 +411,18 @@ class _Parts:
 
 
 def _is_persons_message(message: Message) -> bool:
-    """Return whether a person wrote this text, and not a command that generated it."""
-    return message.origin == "person" and not message.is_user_command
+    """Return whether a person wrote this text, and not a command that generated it, or a hub."""
+    return message.origin == "person" and not message.is_user_command and not message.hub_number
 
 
 def inputs_of(moment: Moment) -> dict[str, Any]:
     """Return the inputs of the recorded action, computed from its results."""
     if moment.action == "prompt":
-        if moment.steering and not moment.after["turn_open"] and moment.flow is None:
-            return {"user_input": "", "observes": True}
+        heard = _list_heard(moment)
+        more = {"heard": heard} if heard else {}
+        is_steered = moment.steering and not moment.after["turn_open"] and moment.flow is None
+        if is_steered or (heard and moment.message is None):
+            return {"user_input": "", "observes": True, **more}
         for call in moment.after["pending_tool_calls"]:
             if call.origin not in ("model", "flow"):
                 return {"user_input": moment.after["user_input"], "runs": call.origin}
@@ -427,13 +430,23 @@ def inputs_of(moment: Moment) -> dict[str, Any]:
         return {
             "user_input": moment.message.user_content
             if moment.message and has_files
-            else moment.after["user_input"]
+            else moment.after["user_input"],
+            **more,
         }
     if moment.action == "human_confirm":
         return {"decisions": tuple(_decisions(moment))}
     if moment.cut:
         return {"cut": moment.cut}
     return {}
+
+
+def _list_heard(moment: Moment) -> tuple[Message, ...]:
+    """Return the messages of a hub that a step added to the history."""
+    before: int = moment.before["heard"]
+    if moment.after["heard"] == before:
+        return ()
+    history: Transcript = moment.after["chat_history"]
+    return tuple(message for message in history if message.hub_number > before)
 
 
 def _decisions(moment: Moment) -> Iterator[CallDecision]:

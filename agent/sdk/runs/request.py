@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, cast
@@ -10,7 +9,7 @@ from typing import Any, Generic, cast
 from typing_extensions import TypedDict, TypeForm
 
 from ....actions.ports import Model
-from ....actions.turn.output.format import OutputFormat
+from ....actions.turn.output.format import OutputFormat, describe_format
 from ....actions.turn.output.types import TypedOutput, output_format_of
 from ....state.application import RunOptions
 from ....state.conversation.messages import Message
@@ -19,11 +18,6 @@ from ..arguments import require_model
 from ..stored_sessions import SessionArguments
 from .pending import OnApproval
 from .result import OutputT
-
-_FORM = """\
-Give the final answer to the following message as JSON, as text of your reply, with nothing before or after \
-it and without a tool call. It has to fit this JSON schema:
-{schema}"""
 
 
 class RunArguments(TypedDict, total=False):
@@ -62,6 +56,10 @@ class RunRequest(Generic[OutputT]):
     """The output type of this run. None: the run names no type, or a text."""
     is_text: bool = False
     """Whether this run asks for a text."""
+    turn: str = ""
+    """The turn of a hub that the run is; empty for other runs."""
+    heard: tuple[Message, ...] = ()
+    """Messages of a hub that the history gets with the message of the run."""
 
     @property
     def deps(self) -> Any:
@@ -92,17 +90,12 @@ class RunRequest(Generic[OutputT]):
             chosen["output"] = self.typed.format.output_schema
         if self.is_text:
             chosen["is_text"] = True
-        texts = (*instructions, self.given.get("instructions", ""), _describe_form(self.form))
+        if self.turn:
+            chosen["task"] = self.turn
+        texts = (*instructions, self.given.get("instructions", ""), describe_format(self.form))
         if text := "\n\n".join(filter(None, texts)):
             chosen["instructions"] = text
         return RunOptions(**chosen)
-
-
-def _describe_form(form: OutputFormat | None) -> str:
-    """Return the instruction to answer in this format. The tools of the session stay the same."""
-    if form is None:
-        return ""
-    return _FORM.format(schema=json.dumps(form.object_schema, ensure_ascii=False, separators=(",", ":")))
 
 
 def make_request(output: TypeForm[OutputT] | None, given: Mapping[str, Any]) -> RunRequest[OutputT]:

@@ -52,6 +52,9 @@ class RunResult(Generic[OutputT]):
     children: tuple[ChildResult, ...] = ()
     """The results of its sub-agents. A workflow has those of all its agents, in the order of their calls;
     another agent has those of the sub-agents that ended in this run."""
+    agent: str = ""
+    """The name of the agent that has the conversation: that of the session, or another one after a hand-off.
+    Empty if the agent has no name."""
 
     @property
     def is_done(self) -> bool:
@@ -136,8 +139,12 @@ def result_of(
     parse: Callable[[Any], OutputT] | None = None,
     notices: Iterable[str] = (),
     children: Iterable[ChildResult] = (),
+    agent: str = "",
 ) -> RunResult[OutputT]:
-    """Build the result of a finished run; `parse` turns the answer's JSON value into the output."""
+    """Build the result of a finished run; `parse` turns the answer's JSON value into the output.
+
+    `agent` is the name of the session's own agent.
+    """
     output, is_fitting = cast(Any, finished.result), finished.status == "done"
     if parse is not None:
         output, is_fitting = None, is_fitting and finished.has_output
@@ -161,4 +168,5 @@ def result_of(
         hint=finished.hint,
         notices=tuple(notices),
         children=tuple(children),
+        agent=finished.agent or agent,
     )

@@ -1,0 +1,1 @@
+"""Hand-offs: a conversation goes on with another agent."""

@@ -1,0 +1,1 @@
+"""Message hubs: agents that hear each other."""

@@ -1,0 +1,129 @@
+"""A participant of a hub: an agent with a session of its own there."""
+
+from __future__ import annotations
+
+import uuid
+from collections import deque
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ....actions.ports.events import RunFinished
+from ....actions.turn.output.types import TypedOutput
+from ....state.conversation.messages import Message
+from ....state.errors import UsageError
+from ...sdk.arguments import parse_output_type
+from ...sdk.runs.request import RunRequest, make_request
+from ...sdk.runs.result import RunFailed
+from ...sdk.session import AgentSession
+from ...session.run_result import make_run_finished
+from .record import HubEntry
+
+if TYPE_CHECKING:
+    from ...sdk.agent import Agent
+
+_NAMESPACE = uuid.UUID("0d3f7a52-52f4-4a3f-8a3e-9d0f6b1c2e44")
+"""Of the ids of participants' sessions; stored sessions depend on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class HubMessage:
+    """What a participant answered."""
+
+    name: str
+    text: str
+    output: Any
+    """A value of the output type of the run or the agent; without one, the text."""
+    number: int
+    """Its place in the record of the hub."""
+
+
+class Member:
+    """An agent in a hub, with the messages that it has still to hear."""
+
+    def __init__(self, agent: Agent[Any], hub_id: str) -> None:
+        self.agent = agent
+        self.name = agent.name
+        self.session_id = str(uuid.uuid5(_NAMESPACE, f"{hub_id}:{agent.name}"))
+        self._unheard: deque[HubEntry] = deque()
+        self._session: AgentSession[Any] | None = None
+
+    def give(self, entry: HubEntry) -> None:
+        """Keep a message, which its history gets with its next turn, or at the end of the block."""
+        self._unheard.append(entry)
+
+    async def open(self, stack: AsyncExitStack) -> AgentSession[Any]:
+        """Return its session, which stays open until the end of the block."""
+        if self._session is None:
+            self._session = await stack.enter_async_context(self.agent.session(self.session_id))
+        heard = self._session.opened.state.heard
+        while self._unheard and self._unheard[0].number <= heard:
+            self._unheard.popleft()
+        return self._session
+
+    def close(self) -> None:
+        """Forget the session, which the stack closes."""
+        self._session = None
+        self._unheard.clear()
+
+    async def hear(self, stack: AsyncExitStack) -> None:
+        """Store what it has still to hear, in one step. An open turn gets it later."""
+        if not self._unheard:
+            return
+        session = (await self.open(stack)).opened
+        if self._unheard and not session.state.turn_open and session.next_action == "prompt":
+            await session.hear(await self._list_unheard(session))
+            self._unheard.clear()
+
+    async def answer(
+        self, stack: AsyncExitStack, turn: str, message: str, request: RunRequest[Any]
+    ) -> RunFinished:
+        """Answer a message after everything that it has still to hear; go on with a turn that has begun.
+
+        Raises `RunFailed` unless the turn ends with an answer.
+        """
+        session = await self.open(stack)
+        state, result = session.opened.state, None
+        if state.run_options.task != turn:
+            heard = tuple(await self._list_unheard(session.opened))
+            result = await session.run_request(message, replace(request, turn=turn, heard=heard))
+            self._unheard.clear()
+        elif session.opened.next_action != "prompt":
+            going_on = {key: value for key, value in request.given.items() if key in ("deps", "on_approval")}
+            result = await session.run_request(None, replace(request, given=going_on))
+        opened = session.opened
+        end = make_run_finished(opened.id, opened.state, opened.next_action, output=opened.output)
+        # A turn in which a call was denied has an answer, too.
+        if result is not None and (end.result is None or result.error is not None):
+            result.raise_for_status()
+        if end.result is None:
+            raise RunFailed(f"{self.name} did not answer.", f"Its session is {self.session_id}.")
+        return end
+
+    def find_type(self, request: RunRequest[Any]) -> TypedOutput[Any] | None:
+        """Return the type of its answer; None: a text."""
+        if request.typed is not None or request.is_text:
+            return request.typed
+        return parse_output_type(self.agent.output)
+
+    async def _list_unheard(self, session: Any) -> list[Message]:
+        """Return the messages as its history gets them: masked, and as its hooks rewrote them."""
+        hooks, masker = session.ports.hooks, session.ports.masker
+        found: list[Message] = []
+        for one in self._unheard:
+            text = masker.text(one.text)
+            if hooks is not None:
+                text = masker.text(await hooks.rewrite_observed(text))
+                await hooks.after_observed(text)
+            found.append(replace(one, text=text).as_heard)
+        return found
+
+
+def check_request(output: Any, options: Mapping[str, Any]) -> RunRequest[Any]:
+    """Return the checked arguments of a turn; raises `UsageError` for one that it cannot have."""
+    if "message_history" in options:
+        raise UsageError(
+            "A turn of a hub has the history of its participant.", "Leave `message_history` out."
+        )
+    return make_request(output, options)
