@@ -20,7 +20,7 @@ from .logic import (
     VoteLogic,
     call_function,
 )
-from .turn import Member
+from .turn import WorkflowAgent
 from .workflow import (
     FailurePolicy,
     FailureRule,
@@ -36,8 +36,8 @@ _LIST = {"type": "array"}
 OutputT = TypeVar("OutputT", default=Any)
 
 
-def _members(steps: Sequence[Any]) -> list[Member]:
-    return cast("list[Member]", list(steps))
+def _members(steps: Sequence[Any]) -> list[WorkflowAgent]:
+    return cast("list[WorkflowAgent]", list(steps))
 
 
 class Parallel(Workflow[list[Any]]):

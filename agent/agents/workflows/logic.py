@@ -13,7 +13,7 @@ from ....actions.tools.functions.callee import name_of
 from ....state.errors import SandburError, WorkflowFailed
 from ...sdk.runs.result import ChildResult, to_text
 from .branch_report import RETRY_KIND, BranchReport
-from .turn import BranchArguments, Member, WorkflowTurn
+from .turn import BranchArguments, WorkflowAgent, WorkflowTurn
 
 IsEnough = Callable[[ChildResult], Awaitable[bool]]
 """Takes the result of each branch as it ends, and returns whether the others are not needed any more."""
@@ -47,7 +47,7 @@ class WorkflowLogic:
 
     kind = ""
 
-    def __init__(self, members: Sequence[Member], keeps_failures: bool = False) -> None:
+    def __init__(self, members: Sequence[WorkflowAgent], keeps_failures: bool = False) -> None:
         """`keeps_failures`: whether the work goes on without an agent that failed."""
         self.members = tuple(members)
         self._keeps_failures = keeps_failures
@@ -56,7 +56,7 @@ class WorkflowLogic:
         """Return whether the work goes on if this branch fails; otherwise the run ends and can resume."""
         return self._keeps_failures
 
-    def find_member(self, arguments: BranchArguments) -> Member:
+    def find_member(self, arguments: BranchArguments) -> WorkflowAgent:
         return self.members[arguments.index]
 
     def watch(self) -> IsEnough:
@@ -89,7 +89,7 @@ class ParallelLogic(WorkflowLogic):
 
     def __init__(
         self,
-        members: Sequence[Member],
+        members: Sequence[WorkflowAgent],
         keeps_failures: bool = False,
         stop_on: Callable[[ChildResult], Any] | None = None,
     ) -> None:
@@ -123,7 +123,7 @@ class MapLogic(ParallelLogic):
 
     def __init__(
         self,
-        members: Sequence[Member],
+        members: Sequence[WorkflowAgent],
         keeps_failures: bool,
         stop_on: Callable[[ChildResult], Any] | None,
         list_inputs: Callable[[str], Awaitable[Sequence[Any]]],
@@ -132,7 +132,7 @@ class MapLogic(ParallelLogic):
         super().__init__(members, keeps_failures, stop_on)
         self._list_inputs = list_inputs
 
-    def find_member(self, arguments: BranchArguments) -> Member:
+    def find_member(self, arguments: BranchArguments) -> WorkflowAgent:
         return self.members[0]
 
     async def advance(self, turn: WorkflowTurn) -> list[BranchArguments] | WorkflowAnswer:
@@ -203,7 +203,7 @@ class VoteLogic(ParallelLogic):
 
     def __init__(
         self,
-        members: Sequence[Member],
+        members: Sequence[WorkflowAgent],
         keeps_failures: bool,
         key: Callable[[Any], Any] | None,
         quorum: int,
@@ -252,7 +252,7 @@ class VoteLogic(ParallelLogic):
         return json.dumps(json.loads(to_text(result.output)), sort_keys=True)
 
 
-WorkflowStep = Member | Callable[[Any], Any]
+WorkflowStep = WorkflowAgent | Callable[[Any], Any]
 
 
 class SequentialLogic(WorkflowLogic):
@@ -262,7 +262,7 @@ class SequentialLogic(WorkflowLogic):
 
     def __init__(self, steps: Sequence[WorkflowStep], keeps_failures: bool = False) -> None:
         self._steps = tuple(steps)
-        super().__init__([step for step in steps if isinstance(step, Member)], keeps_failures)
+        super().__init__([step for step in steps if isinstance(step, WorkflowAgent)], keeps_failures)
 
     async def advance(self, turn: WorkflowTurn) -> list[BranchArguments] | WorkflowAnswer:
         value, position = cast(Any, None), 0
@@ -273,7 +273,7 @@ class SequentialLogic(WorkflowLogic):
             position = self._find_position(arguments.index) + 1
             value = _find_value(turn, arguments, report)
         for step in self._steps[position:]:
-            if isinstance(step, Member):
+            if isinstance(step, WorkflowAgent):
                 index = next(n for n, one in enumerate(self.members) if one is step)
                 return [self._start(index, None if value is None else to_text(value))]
             given = turn.text if value is None else value
@@ -301,7 +301,7 @@ class LoopLogic(WorkflowLogic):
 
     def __init__(
         self,
-        members: Sequence[Member],
+        members: Sequence[WorkflowAgent],
         keeps_failures: bool,
         until: Callable[[ChildResult], Any] | None,
         max_iterations: int,
@@ -335,7 +335,7 @@ class RetryLogic(WorkflowLogic):
 
     kind = RETRY_KIND
 
-    def __init__(self, members: Sequence[Member], most_attempts: int) -> None:
+    def __init__(self, members: Sequence[WorkflowAgent], most_attempts: int) -> None:
         super().__init__(members)
         self._most = most_attempts
 

@@ -20,7 +20,7 @@ from .branch_report import BranchReport
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class WorkflowAgent:
     """An agent of a workflow."""
 
     agent: SubAgentDefinition
@@ -42,7 +42,7 @@ class BranchArguments(ToolArguments):
 class WorkflowTurn:
     """The calls of the newest turn with their results. Every call has one, except while they run."""
 
-    members: Sequence[Member]
+    members: Sequence[WorkflowAgent]
     message: Message
     uses: Sequence[ToolUse]
     answers: dict[str, ToolResult]
@@ -98,7 +98,7 @@ def read_report(answer: ToolResult) -> BranchReport:
 
 
 def make_child_result(
-    report: BranchReport, arguments: BranchArguments, member: Member, usage: Usage | None
+    report: BranchReport, arguments: BranchArguments, member: WorkflowAgent, usage: Usage | None
 ) -> ChildResult:
     has_type = report.is_answer and not report.is_escalated
     return ChildResult(
@@ -114,7 +114,7 @@ def make_child_result(
     )
 
 
-def find_turn(history: Transcript, members: Sequence[Member]) -> WorkflowTurn | None:
+def find_turn(history: Transcript, members: Sequence[WorkflowAgent]) -> WorkflowTurn | None:
     """Return the newest turn of a history, or None if it has no message of a person.
 
     A turn begins with the message before its first call; later messages of a person are no part of the work.

@@ -28,7 +28,7 @@ from ...session.run import Limits
 from ..child_settings import MODES_BY_FREEDOM
 from .branch_tool import BranchTool
 from .logic import RetryLogic, WorkflowLogic, WorkflowStep
-from .turn import Member, find_turn
+from .turn import WorkflowAgent, find_turn
 from .workflow_model import WorkflowModel
 
 ResultT = TypeVar("ResultT", default=Any)
@@ -91,7 +91,7 @@ class FailureRule:
 class WorkflowRules(RunRules[ResultT]):
     """The rules of a workflow for its runs."""
 
-    members: Callable[[], Sequence[Member]]
+    members: Callable[[], Sequence[WorkflowAgent]]
 
     def check_request(self, request: RunRequest[Any]) -> None:
         names = [name for name in _NOT_TAKEN if name in request.given]
@@ -175,13 +175,13 @@ class Workflow(Agent[ResultT]):
             for number, step in enumerate(self._steps, 1)
         ]
 
-    def _make_member(self, agent: Agent[Any], name: str) -> Member:
+    def _make_member(self, agent: Agent[Any], name: str) -> WorkflowAgent:
         description = agent._arguments["description"] or "An agent of a workflow."
         made = agent.as_sub_agent(agent.name or name, description)
-        return Member(made, make_parser(agent))
+        return WorkflowAgent(made, make_parser(agent))
 
-    def _list_members(self) -> list[Member]:
-        return [step for step in self._name_steps() if isinstance(step, Member)]
+    def _list_members(self) -> list[WorkflowAgent]:
+        return [step for step in self._name_steps() if isinstance(step, WorkflowAgent)]
 
     def clone(self, **changes: Any) -> Never:
         """Raise `UsageError`: a workflow is written again with other arguments instead."""
@@ -215,8 +215,8 @@ class RetriedAgent(Workflow[Any]):
         )
 
 
-def _take_members(steps: Sequence[WorkflowStep]) -> list[Member]:
-    return [step for step in steps if isinstance(step, Member)]
+def _take_members(steps: Sequence[WorkflowStep]) -> list[WorkflowAgent]:
+    return [step for step in steps if isinstance(step, WorkflowAgent)]
 
 
 def prepare_steps(
