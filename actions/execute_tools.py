@@ -35,6 +35,7 @@ from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
         "turn_usage",
         "flow",
         "user_input",
+        "plan_digest",
     ],
     writes=[
         "chat_history",
@@ -49,6 +50,10 @@ from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
         "equipment",
         "usage",
         "turn_usage",
+        "workflow_mode",
+        "current_goal",
+        "plan_digest",
+        "execution_mode",
     ],
     runs_calls=True,
     step_kind="results",

@@ -38,6 +38,8 @@ _WRITES = ["chat_history", "workflow_mode", "phase", "current_goal", "pending_to
         "rejected_answers",
         "run_options",
         "graph_version",
+        "vibe_plan",
+        "plan_digest",
         *CALL_READS,
         *STEERING_FIELDS,
     ],

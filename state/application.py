@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from operator import not_
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -25,6 +26,22 @@ class VibeStep(Record):
     """The messages of this step. After the end of the step, it only refers to the store."""
     analysis: str = ""
     """How the step ended, as the model describes it."""
+    expects: str = Field(default="", exclude_if=not_)
+    """The result that shows that the step is done; empty if the plan does not say."""
+    allows: tuple[str, ...] = Field(default=(), exclude_if=not_)
+    """Allow rules that hold until the step has ended, if a person approved the plan."""
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status in ("completed", "failed")
+
+
+class PlanTerms(NamedTuple):
+    """What an approved plan allows at the moment."""
+
+    digest: str
+    rules: tuple[str, ...]
+    """Allow rules, those of the steps that have not ended."""
 
 
 WorkflowMode = Literal["chat", "ops", "vibe"]
@@ -32,8 +49,8 @@ Phase = Literal["idle", "planning", "working", "answering"]
 ExecutionMode = Literal["interactive", "plan", "auto-edit", "yolo"]
 
 ASKED_ONCE_MORE, ENDED_BY_TOOL, COMPRESSED_WHEN_ASKED, RUN_BY_PERSON, NOTICES_CYCLES = 2, 3, 4, 5, 6
-NESTS_CALLS, RUN_BY_FLOW = 7, 8
-GRAPH_VERSION = 8
+NESTS_CALLS, RUN_BY_FLOW, PLANNED_BY_CALL = 7, 8, 9
+GRAPH_VERSION = 9
 """The version of the graph. Each version adds a behaviour:
 
 * 2: a call that needs a second approval goes from `execute_tools` back to `human_confirm`.
@@ -43,6 +60,7 @@ GRAPH_VERSION = 8
 * 6: repeated calls are also found in cycles, and by the time between them.
 * 7: a call of a running tool waits for a decision together with the call of that tool.
 * 8: a flow answers a message, runs a call or begins a plan, from `prompt`.
+* 9: a call whose plan a person approved begins that plan, from `execute_tools` to `vibe_step_executor`.
 """
 
 
@@ -173,7 +191,21 @@ class ApplicationState(Record):
     run_options: RunOptions = Field(default=NO_OPTIONS, exclude_if=lambda options: options == NO_OPTIONS)
     flow: FlowMatch | None = Field(default=None, exclude_if=lambda match: match is None)
     """What the newest message started before any model was asked; None: nothing."""
+    plan_digest: str = Field(default="", exclude_if=not_)
+    """The digest of the plan if a person approved it with what it allows; else empty."""
     graph_version: int = GRAPH_VERSION
+
+    @property
+    def plan_terms(self) -> PlanTerms | None:
+        """Return what the approved plan allows now; None if the session has no approved plan.
+
+        A plan whose steps are not worked through any more allows nothing.
+        """
+        if not self.plan_digest:
+            return None
+        left = (step for step in self.vibe_plan if not step.has_ended and self.phase == "working")
+        rules = (rule for step in left for rule in step.allows)
+        return PlanTerms(self.plan_digest, tuple(dict.fromkeys(rules)))
 
     @property
     def active_step(self) -> VibeStep | None:

@@ -18,6 +18,7 @@ from ...state.calls import (
     KeptResult,
     PendingCall,
 )
+from ...state.conversation.approved_plan import ApprovedPlan
 from ...state.conversation.attachments import AttachedFile
 from ...state.conversation.messages import (
     Equipment,
@@ -60,6 +61,8 @@ class ToolOutcome:
     """
     equips: Equipment | None = None
     """The tools that the call activates for the rest of the session."""
+    plan: ApprovedPlan | None = None
+    """The plan that the session works through now, because a person approved the call."""
     blocks: tuple[Text | AttachedFile, ...] = ()
     """Further content for the model."""
     ends_run: str | None = None
@@ -258,6 +261,8 @@ class ToolTraits:
     """
     is_done_tool: bool = False
     """Its result is the answer of the run and ends it."""
+    begins_plan: bool = False
+    """A call is the question whether a plan may be worked through. It runs only outside of a plan."""
     is_of_flow: bool = False
     """Only a flow calls it: no request lists it, and a call by a model is refused."""
 

@@ -182,6 +182,7 @@ class RecordedTool:
             blocks=result.blocks,
             ends_run=result.ends_run,
             usage=result.usage,
+            plan=result.plan,
         )
 
 

@@ -1,0 +1,1 @@
+"""Plans that a person approved: how one begins, and what it allows."""

@@ -1,0 +1,55 @@
+"""The tool `propose_plan`: the model hands in a plan, and a person approves it with what it may do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from ....actions.ports import BadArguments, ToolContext, ToolOutcome, ToolTraits
+from ....actions.tools.builtin import BuiltinTool
+from ....actions.tools.schema import PlainText, ToolArguments
+from ....state.conversation.approved_plan import ApprovedPlan
+from .permissions import Permissions
+from .plan_text import FORM, UnreadablePlan, parse_plan
+
+NAME = "propose_plan"
+_DESCRIPTION = f"""\
+Propose a plan to the user, with all that it may do: call it alone, in plan mode or when the user wants to \
+approve a plan first. Once it is approved, its steps begin, calls that it names run without a question, and \
+every other call asks. To revise it, propose it again. The form (leave out keys that you do not need):
+{FORM}"""
+
+
+class ProposePlanArguments(ToolArguments):
+    plan: PlainText = Field(description="The plan as Markdown.")
+
+
+class ProposePlan(BuiltinTool[ProposePlanArguments]):
+    traits = ToolTraits(subject="plan", asks="always", begins_plan=True)
+
+    def __init__(self, permissions: Permissions) -> None:
+        super().__init__(NAME, _DESCRIPTION, ProposePlanArguments)
+        self._permissions = permissions
+
+    def parse(self, arguments: str) -> ProposePlanArguments:
+        parsed = super().parse(arguments)
+        try:
+            self._read(parsed)
+        except UnreadablePlan as problem:
+            raise BadArguments(str(problem)) from None
+        return parsed
+
+    def paths(self, arguments: ProposePlanArguments) -> Sequence[str]:
+        return ()
+
+    async def run(self, arguments: ProposePlanArguments, context: ToolContext) -> ToolOutcome:
+        plan = self._read(arguments)
+        text = (
+            f"The user approved the plan {plan.digest[:12]}. Its steps begin now: {len(plan.steps)}."
+            " Calls that it names run without a question; any other call asks the user."
+        )
+        return ToolOutcome("ok", text, plan=plan)
+
+    def _read(self, arguments: ProposePlanArguments) -> ApprovedPlan:
+        return parse_plan(arguments.plan, self._permissions.by_key)
