@@ -28,7 +28,7 @@ _NEW_TURN: dict[str, Any] = {
     "phase": "idle",
     "current_goal": None,
     "vibe_plan": (),
-    "plan_digest": "",
+    "approved_plan": None,
     "active_step_id": None,
     "pending_tool_calls": (),
     "last_round_denied": False,

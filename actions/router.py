@@ -39,7 +39,7 @@ _WRITES = ["chat_history", "workflow_mode", "phase", "current_goal", "pending_to
         "run_options",
         "graph_version",
         "vibe_plan",
-        "plan_digest",
+        "approved_plan",
         *CALL_READS,
         *STEERING_FIELDS,
     ],

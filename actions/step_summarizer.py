@@ -22,7 +22,7 @@ _REVISE = (
 
 
 @graph_action(
-    reads=["vibe_plan", "active_step_id", "chat_history", "replans", "plan_digest"],
+    reads=["vibe_plan", "active_step_id", "chat_history", "replans", "approved_plan"],
     writes=["vibe_plan", "active_step_id", "chat_history", "phase", "replans"],
     step_kind="summary",
 )
@@ -34,7 +34,7 @@ async def step_summarizer(state: ApplicationState, ports: Ports) -> Changes:
     closed = step.model_copy(update={"chat_history": step.chat_history.unload()})
     plan = with_step(state, closed)
     changes = _next_phase(state, step, plan, ports.turn.max_replans)
-    if step.status == "failed" and changes["phase"] == "answering" and not state.plan_digest:
+    if step.status == "failed" and changes["phase"] == "answering" and state.approved_plan is None:
         ports.emit(Notice(f"The plan was revised {state.replans} times; it is not revised again."))
     ports.emit(MessageAdded("assistant", line))
     ports.emit(StepChanged(step.step_id, step.status, step.analysis))
@@ -47,7 +47,7 @@ def _next_phase(
     before: ApplicationState, step: VibeStep, plan: tuple[VibeStep, ...], max_replans: int
 ) -> dict[str, Any]:
     """Return the next phase of the plan, and the notes for the model about the phase."""
-    if step.status == "failed" and before.plan_digest:
+    if step.status == "failed" and before.approved_plan:
         note = runtime_message(_PROPOSE.format(step_id=step.step_id))
         return {"phase": "answering", "notes": [note]}
     if step.status == "failed" and before.replans < max_replans:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from operator import not_
+from functools import partial
+from operator import is_, not_
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
 from .calls import PendingCall
+from .conversation.approved_plan import ApprovedPlan
 from .conversation.messages import NO_EQUIPMENT, Equipment, Record
 from .conversation.transcript import Transcript
 from .conversation.usage import Usage as Usage
@@ -191,8 +193,8 @@ class ApplicationState(Record):
     run_options: RunOptions = Field(default=NO_OPTIONS, exclude_if=lambda options: options == NO_OPTIONS)
     flow: FlowMatch | None = Field(default=None, exclude_if=lambda match: match is None)
     """What the newest message started before any model was asked; None: nothing."""
-    plan_digest: str = Field(default="", exclude_if=not_)
-    """The digest of the plan if a person approved it with what it allows; else empty."""
+    approved_plan: ApprovedPlan | None = Field(default=None, exclude_if=partial(is_, None))
+    """The plan as a person approved it, with what it allows; None if nobody did."""
     graph_version: int = GRAPH_VERSION
 
     @property
@@ -201,11 +203,11 @@ class ApplicationState(Record):
 
         A plan whose steps are not worked through any more allows nothing.
         """
-        if not self.plan_digest:
+        if self.approved_plan is None:
             return None
         left = (step for step in self.vibe_plan if not step.has_ended and self.phase == "working")
         rules = (rule for step in left for rule in step.allows)
-        return PlanTerms(self.plan_digest, tuple(dict.fromkeys(rules)))
+        return PlanTerms(self.approved_plan.digest, tuple(dict.fromkeys(rules)))
 
     @property
     def active_step(self) -> VibeStep | None:

@@ -10,7 +10,7 @@ from .decision_tools import FINISH_STEP, FinishStep, find_decision
 from .model_call import CALL_READS, CutReply, KeptReply, apply_reply, ask, overflow
 from .steering import STEERING_FIELDS, take_steering
 
-STEP_READS = ["vibe_plan", "plan_digest", "chat_history", "execution_mode", *CALL_READS, *STEERING_FIELDS]
+STEP_READS = ["vibe_plan", "approved_plan", "chat_history", "execution_mode", *CALL_READS, *STEERING_FIELDS]
 MAX_SUMMARY_CHARS = 4000
 STEP_WRITES = ["vibe_plan", "active_step_id", "pending_tool_calls", "bad_rounds", *STEERING_FIELDS]
 

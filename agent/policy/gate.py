@@ -159,6 +159,8 @@ class Policy:
         _, near = self._find_hiding_rules(call)
         if near is not None:
             return Verdict("ask", f"may show files that the rule {near.text} denies", near.text)
+        if call.traits.begins_plan:
+            return Verdict("ask", "what the plan names will run without a further question")
         if call.traits.asks == "always" and not self._is_named_exactly(call):
             return Verdict("ask", f"{call.tool} is declared to ask every time")
         if self._is_named_exactly(call):

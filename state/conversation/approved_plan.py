@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import cached_property
 from operator import not_
 
 from pydantic import Field
@@ -20,10 +21,12 @@ class ApprovedStep(Record):
 
 
 class ApprovedPlan(Record):
+    text: str
+    """The Markdown that the person approved."""
     goal: str
     steps: tuple[ApprovedStep, ...]
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Return the SHA-256 of the plan. Plans that differ in anything have different digests."""
         content = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=True)

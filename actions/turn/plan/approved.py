@@ -28,7 +28,7 @@ def begin_plan(state: ApplicationState, results: Iterable[ToolResult]) -> dict[s
         "phase": "working",
         "current_goal": plan.goal,
         "vibe_plan": (*ended, *added),
-        "plan_digest": plan.digest,
+        "approved_plan": plan,
         "graph_version": max(state.graph_version, PLANNED_BY_CALL),
     }
     if state.execution_mode == "plan":
@@ -49,4 +49,4 @@ def mask_plan(plan: ApprovedPlan | None, mask: Callable[[str], str]) -> Approved
         )
         for step in plan.steps
     )
-    return ApprovedPlan(goal=mask(plan.goal), steps=tuple(steps))
+    return ApprovedPlan(text=mask(plan.text), goal=mask(plan.goal), steps=tuple(steps))

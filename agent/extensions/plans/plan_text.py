@@ -67,7 +67,7 @@ def parse_plan(text: str, compilers: Compilers) -> ApprovedPlan:
         elif line:
             _add_line(steps[-1], line, number, compilers)
     _require_parts(goal, steps)
-    return ApprovedPlan(goal=goal, steps=tuple(step.build() for step in steps))
+    return ApprovedPlan(text=text.strip(), goal=goal, steps=tuple(step.build() for step in steps))
 
 
 def _require_parts(goal: str, steps: Sequence[_Step]) -> None:

@@ -8,10 +8,12 @@ from support.models.real_ports import open_real
 from support.models.scripted import ScriptedModel, collect
 from support.stores.audits import breaches
 
+from sandbur.actions.ports import Tool
 from sandbur.actions.tools.registry import builtin_tools
 from sandbur.agent.extensions.plans.permissions import Permissions
 from sandbur.agent.extensions.plans.propose_plan import ProposePlan
 from sandbur.agent.history.replay.replay import replay
+from sandbur.agent.history.replay.walk import Today
 from sandbur.agent.session.session import Session
 from sandbur.state.calls import CallDecision
 from sandbur.state.store.store import Store
@@ -36,12 +38,15 @@ def run(command: str) -> list[tuple[str, dict[str, str]]]:
     return [("run_shell_command", {"command": command})]
 
 
+def tools_of(folder: Path) -> dict[str, Tool]:
+    tool = ProposePlan(Permissions(folder, ()))
+    return {**builtin_tools(), tool.spec.name: tool}
+
+
 async def opened(
     store: Store, folder: Path, model: ScriptedModel, mode: Any = "plan", **rules: Any
 ) -> Session:
-    tool = ProposePlan(Permissions(folder, ()))
-    tools = {**builtin_tools(), tool.spec.name: tool}
-    return await open_real(store, model, folder, mode=mode, toolbox=tools, **rules)
+    return await open_real(store, model, folder, mode=mode, toolbox=tools_of(folder), **rules)
 
 
 async def approve(session: Session) -> Any:
@@ -49,9 +54,9 @@ async def approve(session: Session) -> Any:
     return await collect(session.decide([CallDecision(call_id=call.call_id, approved=True)]))
 
 
-async def settled(store: Store) -> None:
+async def settled(store: Store, folder: Path) -> None:
     assert not breaches(store)
-    found = await replay(store, "s1", ignores_tools=True)
+    found = await replay(store, "s1", today=Today(toolbox=tools_of(folder)))
     assert found.divergence is None, found.divergence
 
 
@@ -73,7 +78,7 @@ async def test_an_approved_plan_runs_what_it_names_without_a_question(store: Sto
     assert (tmp_path / "out/a.txt").read_text() == "text"
     assert (tmp_path / "second.txt").exists()
     assert session.state.execution_mode == "interactive"
-    await settled(store)
+    await settled(store, tmp_path)
 
 
 @pytest.mark.parametrize("mode", ["interactive", "auto-edit"])
@@ -105,15 +110,15 @@ async def test_a_failed_step_ends_the_plan_until_a_new_one_is_approved(store: St
     first = session.state.calls_to_decide[0].arguments
     await approve(session)
     assert session.state.calls_to_decide[0].reason.startswith("outside the plan: ")
-    before = session.state.plan_digest
+    before = session.state.approved_plan
     (call,) = session.state.calls_to_decide
     await collect(session.decide([CallDecision(call_id=call.call_id, approved=False)]))
     assert session.state.calls_to_decide[0].arguments != first
     _, end = await approve(session)
-    assert (end.status, session.state.plan_digest != before) == ("done", True)
+    assert (end.status, session.state.approved_plan != before) == ("done", True)
     assert (tmp_path / "third.txt").exists()
     assert not (tmp_path / "second.txt").exists()
-    await settled(store)
+    await settled(store, tmp_path)
 
 
 async def test_deny_and_ask_rules_and_protected_places_stay_above_the_plan(
@@ -137,14 +142,14 @@ async def test_a_new_message_ends_the_plan(store: Store, tmp_path: Path) -> None
     await collect(session.send("write two files"))
     await approve(session)
     await collect(session.send("hello"))
-    assert (session.state.plan_digest, session.state.plan_terms) == ("", None)
+    assert session.state.plan_terms is None
 
 
 async def test_words_never_approve_a_plan(store: Store, tmp_path: Path) -> None:
     session = await opened(store, tmp_path, ScriptedModel(PROPOSAL, "As you like."))
     await collect(session.send("write two files"))
     await collect(session.send("yes, go ahead"))
-    assert session.state.plan_digest == ""
+    assert session.state.approved_plan is None
 
 
 async def test_an_edited_plan_is_the_one_that_binds(store: Store, tmp_path: Path) -> None:
