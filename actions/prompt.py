@@ -20,8 +20,8 @@ from .turn.calls.tool_results import close_calls
 from .turn.calls.user_command import propose_user_command
 from .turn.commands import answer_command
 from .turn.flows.flow_turn import answer_by_command, begin_flow, route_message
+from .turn.plan.step_turn import MAX_SUMMARY_CHARS, with_step
 from .turn.steering import STEERING_FIELDS, add_observed, add_steering_to_chat, find_person_messages
-from .turn.step_turn import MAX_SUMMARY_CHARS, with_step
 
 _NEW_TURN: dict[str, Any] = {
     "workflow_mode": "chat",

@@ -7,9 +7,9 @@ from ..state.conversation.messages import assistant_message, runtime_message
 from .ports import Ports
 from .ports.events import MessageAdded, Notice, StepChanged
 from .turn.burr_action import Changes, graph_action
-from .turn.decision_tools import PLAN_FINISHED, SUBMIT_PLAN
+from .turn.plan.decision_tools import PLAN_FINISHED, SUBMIT_PLAN
+from .turn.plan.step_turn import step_line, with_step
 from .turn.steering import find_person_messages
-from .turn.step_turn import step_line, with_step
 
 _PROPOSE = (
     "Step {step_id} failed. The user approved the plan as it was, so only the user can change it: propose a"

@@ -34,8 +34,8 @@ from ...actions.ports import (
 from ...actions.tools.registry import FindsService, usual_network_tools
 from ...actions.turn.calls.approval_fingerprint import take_fingerprint
 from ...actions.turn.calls.tool_results import session_temp
-from ...actions.turn.decision_tools import DECISION_TOOLS, final_answer
 from ...actions.turn.output.format import OutputFormat, output_format
+from ...actions.turn.plan.decision_tools import DECISION_TOOLS, final_answer
 from ...state.application import ExecutionMode, PlanTerms
 from ...state.calls import ApprovalFingerprint, PendingCall
 from ...state.conversation.messages import NO_EQUIPMENT, encodable

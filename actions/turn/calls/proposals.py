@@ -31,7 +31,7 @@ from ...masking.references import explain_lost_value, explain_refusal, find_plac
 from ...ports import BadArguments, Ports, Reply, Tool, ToolSpec, Verdict
 from ...ports.events import Notice
 from ..bugs_logged import BugsLogged
-from ..decision_tools import FINAL_ANSWER, RESERVED_NAMES, why_unusable
+from ..plan.decision_tools import FINAL_ANSWER, FINISH_STEP, RESERVED_NAMES, why_unusable
 
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_.:\-]{1,200}")
 _CUT = (
@@ -110,7 +110,7 @@ def _why_no_plan(use: ToolUse, ports: Ports, state: ApplicationState) -> str:
     tool = ports.toolbox.get(use.tool)
     if tool is None or not tool.traits.begins_plan or state.active_step_id is None:
         return ""
-    return "A step of a plan is open. End it first: finish_step, as failed if the plan has to be revised."
+    return f"A plan step is open. End it with {FINISH_STEP.name} first, as failed if the plan has to change."
 
 
 def _is_decision(use: ToolUse, ports: Ports) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from ....state.application import FlowKind
 from ....state.calls import Effect
 from ....state.errors import UsageError
-from ..decision_tools import MAX_STEPS
+from ..plan.decision_tools import MAX_STEPS
 from .answers import find_names
 from .triggers import MatchFunction, Triggers, make_triggers
 

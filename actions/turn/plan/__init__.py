@@ -1,1 +1,1 @@
-"""Plans that a person approved: how one begins, and what it allows."""
+"""Plans: the tools that steer one, the turns of its steps, and what an approved one allows."""

@@ -26,7 +26,7 @@ from sandbur.actions.ports import (
     Verdict,
 )
 from sandbur.actions.ports.events import Event, RunFinished, TextDelta
-from sandbur.actions.turn.decision_tools import DECISION_TOOLS
+from sandbur.actions.turn.plan.decision_tools import DECISION_TOOLS
 from sandbur.agent.extensions.middleware.middleware import Middleware, MiddlewareSession
 from sandbur.agent.extensions.middleware.middleware_stack import MiddlewareStack
 from sandbur.agent.graph import CALLS_START_NEXT, build_application, build_graph

@@ -88,7 +88,8 @@ _BY_GROUP: Mapping[str, tuple[SlashEntry, ...]] = {
         _row("tools", "", "list the tools and what they may do", "looking.show_tools"),
     ),
     "Session": (
-        _row("plan", "[TASK]", "show the plan, or have one proposed for a task", "looking.show_plan", waits=True),
+        _row("plan", "[TASK]", "show the plan, or have one proposed",
+             "looking.show_plan", waits=True),
         _row("expand", "[COUNT]", "show whole what was folded last", "looking.expand"),
         _row("steps", "[COUNT]", "list what was done, step by step", "looking.show_steps"),
         _row("status", "", "show where the session stands", "looking.show_status"),

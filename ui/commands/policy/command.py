@@ -14,8 +14,8 @@ _USUAL_DAYS = 30
 class PolicyCommand(ActionCommand):
     GROUPS = ("run", "place")
     ACTIONS: ClassVar[Mapping[str, Action]] = {
-        "check": Action("COMMAND | -", "the gate's verdict on a command here, and why", ("--json", "--mode", "--plan"),
-                       (
+        "check": Action("COMMAND | -", "the gate's verdict on a command here, and why",
+                        ("--json", "--mode", "--plan"), (
             ("sandbur policy check 'git push origin main'", ""),
             ("sandbur policy check - --json < calls.jsonl", "a verdict for each line, in order"),
         ), home="check.check"),

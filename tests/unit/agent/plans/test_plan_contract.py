@@ -10,10 +10,9 @@ from support.stores.audits import breaches
 
 from sandbur.actions.ports import Tool
 from sandbur.actions.tools.registry import builtin_tools
-from sandbur.agent.extensions.plans.permissions import Permissions
-from sandbur.agent.extensions.plans.propose_plan import ProposePlan
 from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.history.replay.walk import Today
+from sandbur.agent.plans.propose_plan import ProposePlan
 from sandbur.agent.session.session import Session
 from sandbur.state.calls import CallDecision
 from sandbur.state.store.store import Store
@@ -39,7 +38,7 @@ def run(command: str) -> list[tuple[str, dict[str, str]]]:
 
 
 def tools_of(folder: Path) -> dict[str, Tool]:
-    tool = ProposePlan(Permissions(folder, ()))
+    tool = ProposePlan(folder)
     return {**builtin_tools(), tool.spec.name: tool}
 
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ....actions.turn.decision_tools import MAX_STEPS
-from ....state.conversation.approved_plan import ApprovedPlan, ApprovedStep
+from ...actions.turn.plan.decision_tools import MAX_STEPS
+from ...state.conversation.approved_plan import ApprovedPlan, ApprovedStep
 
 MOST_CHARS = 40_000
 EXPECTS = "expects"
@@ -18,7 +18,7 @@ FORM = """\
 - writes: src/, docs/install.md
 - runs: pytest -q
 - hosts: pypi.org
-- tools: mcp__issues__create
+- tools: create_issue
 - agents: reviewer
 """
 _GOAL = re.compile(r"#\s+(?:goal:\s*)?(\S.*)", re.IGNORECASE)

@@ -1,13 +1,13 @@
 """Plans that bind: a person approves a plan with what it may do, and the gate holds every call to it."""
 
-from ...config.setting import Setting
-from ..extension import Extension
+from ..config.setting import Setting
+from ..extensions.extension import Extension
 
 EXTENSION = Extension(
     name="plans",
     about="the model proposes plans that name what they may do; an approved plan binds its calls",
     page="plans.md",
-    folders=("agent/extensions/plans",),
+    folders=("agent/plans",),
     settings=(
         Setting(
             "plan_proposals",

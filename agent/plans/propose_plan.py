@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
 
 from pydantic import Field
 
-from ....actions.ports import BadArguments, ToolContext, ToolOutcome, ToolTraits
-from ....actions.tools.builtin import BuiltinTool
-from ....actions.tools.schema import PlainText, ToolArguments
-from ....state.conversation.approved_plan import ApprovedPlan
-from .permissions import Permissions
-from .plan_text import FORM, UnreadablePlan, parse_plan
+from ...actions.ports import BadArguments, Tool, ToolContext, ToolOutcome, ToolTraits
+from ...actions.tools.builtin import BuiltinTool
+from ...actions.tools.schema import PlainText, ToolArguments
+from ...state.conversation.approved_plan import ApprovedPlan
+from ..extensions.extension import load
+from .plan_text import FORM, Compilers, UnreadablePlan, parse_plan
 
 NAME = "propose_plan"
 _DESCRIPTION = f"""\
@@ -28,9 +30,16 @@ class ProposePlanArguments(ToolArguments):
 class ProposePlan(BuiltinTool[ProposePlanArguments]):
     traits = ToolTraits(subject="plan", asks="always", begins_plan=True)
 
-    def __init__(self, permissions: Permissions) -> None:
+    def __init__(self, cwd: Path, add_dirs: Sequence[Path] = ()) -> None:
+        """`cwd` and `add_dirs` are the workspace, outside of which a plan allows nothing."""
         super().__init__(NAME, _DESCRIPTION, ProposePlanArguments)
-        self._permissions = permissions
+        self._workspace = cwd, add_dirs
+
+    @cached_property
+    def _compilers(self) -> Compilers:
+        # It needs the rules of the gate, which a session without a plan may not need.
+        found: Compilers = load(".agent.plans.permissions:Permissions")(*self._workspace).by_key
+        return found
 
     def parse(self, arguments: str) -> ProposePlanArguments:
         parsed = super().parse(arguments)
@@ -52,4 +61,22 @@ class ProposePlan(BuiltinTool[ProposePlanArguments]):
         return ToolOutcome("ok", text, plan=plan)
 
     def _read(self, arguments: ProposePlanArguments) -> ApprovedPlan:
-        return parse_plan(arguments.plan, self._permissions.by_key)
+        return parse_plan(arguments.plan, self._compilers)
+
+
+class PlanSource:
+    """Implements `actions.ports.ToolSource`: the one tool."""
+
+    name = "plans"
+
+    def __init__(self, tool: ProposePlan) -> None:
+        self._tool = tool
+
+    async def tools(self) -> Sequence[Tool]:
+        return (self._tool,)
+
+    def notices(self) -> Sequence[str]:
+        return ()
+
+    async def aclose(self) -> None:
+        """Do nothing: the tool holds nothing open."""

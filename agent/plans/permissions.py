@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ....actions.tools.registry import load_declared_traits
-from ....state.errors import UsageError
-from ...policy.rules.path_rules import Workspace, is_pattern
-from ...policy.rules.rule_suggestions import NO_PREFIX
-from ...policy.rules.rules import exact_rule, parse_rule
+from ...actions.tools.registry import load_declared_traits
+from ...state.errors import UsageError
+from ..policy.rules.path_rules import Workspace, is_pattern
+from ..policy.rules.rule_suggestions import NO_PREFIX
+from ..policy.rules.rules import exact_rule, parse_rule
 from .plan_text import UnreadablePlan
 
 _WILD = re.compile(r"[*?\[]")
@@ -23,7 +23,7 @@ _EVERYTHING = frozenset({"", ".", "./", "*", "**", "./*", "./**", "**/*", "./**/
 class Permissions:
     """Compiles permissions for one workspace."""
 
-    def __init__(self, cwd: Path, add_dirs: tuple[Path, ...]) -> None:
+    def __init__(self, cwd: Path, add_dirs: Sequence[Path] = ()) -> None:
         self._workspace = Workspace(cwd, add_dirs)
         traits = load_declared_traits()
         self._writers = [name for name, one in traits.items() if one.writes_files]
