@@ -1,14 +1,25 @@
-"""A tool that asks the user while it works, at the terminal or on a web page.
+"""A tool that asks the user while it works: at the terminal, on a web page, or in a way of your own.
 
 The model is scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL uses a real model. With `--terminal`
-you answer the question; otherwise a function of this program answers in place of a web page.
+you answer the question; otherwise a function of this program answers in place of a web page, and then a class
+of this program that asks nobody.
 """
 
 import asyncio
 import os
 import sys
 
-from sandbur import Agent, ModelRequest, QuestionBoard, RunContext, TerminalInput, tool
+from sandbur import (
+    Agent,
+    ModelRequest,
+    QuestionBoard,
+    RunContext,
+    TerminalInput,
+    UserAnswer,
+    UserInput,
+    UserQuestion,
+    tool,
+)
 from sandbur.testing import ScriptedModel, ToolCall
 
 
@@ -30,18 +41,33 @@ async def serve_page(board: QuestionBoard) -> None:
     board.answer(opened.id, opened.question.choices[0])
 
 
-async def main() -> None:
+class Preferences:
+    """Answers with what the user likes, and declines any other question. The one method is the port."""
+
+    def __init__(self, liked: str) -> None:
+        self._liked = liked
+
+    async def ask(self, question: UserQuestion) -> UserAnswer:
+        fitting = [choice for choice in question.choices if self._liked in choice]
+        return UserAnswer(text=fitting[0]) if fitting else UserAnswer("decline", "The user did not say.")
+
+
+async def book(user_input: UserInput) -> None:
+    """Run the agent with one way to ask the user."""
     model = os.environ.get("SANDBUR_MODEL") or ScriptedModel(next_words)
+    agent = Agent(model, tools=[choose_table], user_input=user_input)
+    print((await agent.run("A table for two.")).raise_for_status().output)
+
+
+async def main() -> None:
     if "--terminal" in sys.argv:
-        agent = Agent(model, tools=[choose_table], user_input=TerminalInput())
-        print((await agent.run("A table for two.")).raise_for_status().output)
+        await book(TerminalInput())
         return
     board = QuestionBoard()
-    agent = Agent(model, tools=[choose_table], user_input=board)
     async with asyncio.TaskGroup() as group:
         group.create_task(serve_page(board))
-        result = await agent.run("A table for two.")
-    print(result.raise_for_status().output)
+        group.create_task(book(board))
+    await book(Preferences("door"))
 
 
 if __name__ == "__main__":

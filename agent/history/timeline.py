@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ...actions.turn.burr_action import StepKind
+from ...state.calls import PendingCall
 from ...state.conversation.content import list_labels
 from ...state.conversation.messages import Message, Text, ToolResult, ToolUse, find_subject
 from ...state.databases.database import Database
+from ...state.store.call_moves import find_nested_call, list_placed_moves
 from ...state.store.recording import (
+    CallMove,
     Fields,
     MessagePages,
     RecordedStep,
@@ -16,6 +19,7 @@ from ...state.store.recording import (
     list_objects,
     list_steps,
 )
+from ...state.store.sessions.listing import load_lineage
 from ..graph import traits_of
 
 _MAX_CHARS = 200
@@ -137,7 +141,7 @@ def _describe_result(result: ToolResult, subjects: Mapping[str, str]) -> str:
     return f"{result.outcome}: {subjects.get(result.call_id, result.tool)}"
 
 
-def title_call(use: ToolUse) -> str:
+def title_call(use: ToolUse | PendingCall) -> str:
     """Return the name of the called tool and its first text argument."""
     return f"{use.tool} {cut_line(find_subject(use.arguments), _MAX_SUBJECT_CHARS)}".strip()
 
@@ -158,22 +162,61 @@ class TimelineStep:
     """A description on one line, cut to a limited length; untrusted text."""
     session_id: str
     """The session that recorded the step: this session or an ancestor."""
+    calls: tuple[str, ...] = ()
+    """The calls that tools made while they ran in this step, as lines of an outcome and a title; untrusted
+    text.
+    """
+
+
+class _NestedCalls:
+    """The calls that tools made while they ran, step by step."""
+
+    def __init__(self, database: Database, session_id: str) -> None:
+        self.titles: dict[str, str] = {}
+        """Call id -> the title of the call."""
+        self._states: dict[int, dict[str, str]] = {}
+        """Step -> call id -> how far the call got in this step."""
+        for step, move in list_placed_moves(database, load_lineage(database, session_id), only_nested=True):
+            if (call := find_nested_call(move)) is not None:
+                self.titles[move.call_id] = title_call(call)
+            if move.call_id in self.titles and (state := _describe_state(move)):
+                self._states.setdefault(step, {})[move.call_id] = state
+
+    def list_lines(self, step: int) -> tuple[str, ...]:
+        states = self._states.get(step, {})
+        return tuple(f"{state}: {self.titles[call_id]}" for call_id, state in states.items())
+
+
+def _describe_state(move: CallMove) -> str:
+    """Return how far a call got with this move; empty for a decision, which is a step of its own."""
+    match move.move:
+        case "finished":
+            return move.text("outcome")
+        case "proposed" | "decided" if move.text("decision") == "undecided":
+            return "waits for a decision"
+        case "started":
+            return "started"
+        case _:
+            return ""
 
 
 def list_timeline(database: Database, session_id: str) -> list[TimelineStep]:
     """Return every step of a session, beginning with its ancestors' steps. The text of a damaged step says
     so."""
-    pages = MessagePages(database)
-    subjects: dict[str, str] = {}
-    return [_step(step, pages, subjects) for step in list_steps(database, session_id)]
+    pages, nested = MessagePages(database), _NestedCalls(database, session_id)
+    subjects = dict(nested.titles)
+    return [_step(step, pages, subjects, nested) for step in list_steps(database, session_id)]
 
 
-def _step(step: RecordedStep, pages: MessagePages, subjects: dict[str, str]) -> TimelineStep:
+def _step(
+    step: RecordedStep, pages: MessagePages, subjects: dict[str, str], nested: _NestedCalls
+) -> TimelineStep:
     messages = pages.load_all(step.added)
     for message in messages:
         subjects |= {use.call_id: title_call(use) for use in message.tool_uses} if message is not None else {}
     found = describe_step(step, messages, subjects)
-    return TimelineStep(step.seq, step.at, step.action, found.kind, found.text, step.session_id)
+    calls = nested.list_lines(step.seq)
+    return TimelineStep(step.seq, step.at, step.action, found.kind, found.text, step.session_id, calls)
 
 
 _PAGE_SESSIONS = 200

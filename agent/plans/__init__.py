@@ -18,5 +18,5 @@ EXTENSION = Extension(
             after="agents_per_run",
         ),
     ),
-    runtime=".agent.extensions.plans.plans_runtime:PlansRuntime",
+    runtime=".agent.plans.plans_runtime:PlansRuntime",
 )

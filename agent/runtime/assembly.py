@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -236,7 +236,11 @@ class Assembly:
         keys = key_names(self._settings.providers) if keys is None else keys
         given = self.extensions.secrets(session)
         known = {**self._env, **given}
-        return masker_for(known, Path(session.cwd), load_or_make_key(self._settings.home), keys | set(given))
+        return masker_for(known, Path(session.cwd), self._key, keys | set(given))
+
+    @cached_property
+    def _key(self) -> bytes:
+        return load_or_make_key(self._settings.home)
 
     def _discover_tools(self, session: SessionSettings, definition: Definition) -> list[ToolSource]:
         """Return the sources of package and project tools. An agent in a program has only the tools that it

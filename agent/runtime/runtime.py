@@ -20,7 +20,7 @@ from ...state.store.store import Store
 from ..config.data_folder import make_private
 from ..config.load import load_settings
 from ..config.settings import Overrides, Settings, load_extensions, merge_overrides
-from ..session.inbox import leave_message
+from ..session.inbox import leave_messages
 from ..session.secrets import SecretMasker, masker_for
 from ..session.session import Session
 from .agent_definition import PLAIN, Definition, SessionPlace
@@ -46,8 +46,12 @@ class Runtime:
         on_notice: Callable[[str], None] | None = None,
         definition: Definition | None = None,
         is_embedded: bool = False,
+        flags: Overrides | None = None,
     ) -> None:
         self.overrides = overrides
+        """What the flags and the agent set."""
+        self.flags = overrides if flags is None else flags
+        """What the flags of a command set; in a program with its own agent, the same as `overrides`."""
         self.settings = settings
         self.store = store
         self.env = env
@@ -80,18 +84,20 @@ class Runtime:
             load_extensions()
         settings = load_settings(overrides, env, of_project=definition is None)
         is_embedded = definition is not None
+        flags = None
         if definition is None and settings.agent is not None:
             from ..sdk.loading import load_named_agent
 
             definition = load_named_agent(settings, overrides, env)
             if overrides.get("agent"):
                 overrides = {**overrides, "agent": definition.source}
+            flags = overrides
         if definition is not None:
             overrides = merge_overrides(definition.overrides, overrides)
             settings = load_settings(overrides, env, of_project=not is_embedded)
         make_private(settings.home)
         store = Store.open(settings.store, settings.tenant, on_notice, settings.durability, settings.home)
-        return cls(overrides, settings, store, env, on_notice, definition, is_embedded)
+        return cls(overrides, settings, store, env, on_notice, definition, is_embedded, flags)
 
     async def aclose(self) -> None:
         await self._assembly.aclose()
@@ -193,12 +199,10 @@ class Runtime:
         """
         await self._take_turns()
         stored = self.store.index.settings(session_id)
-        session = settings_of_resumed(stored, self.settings, self.overrides)
+        flags = self._find_changes(stored)
+        session = settings_of_resumed(stored, self.settings, flags)
         session = session.model_copy(update={"variables": {**session.variables, **(variables or {})}})
-        if not Path(session.cwd).is_dir():
-            raise UsageError(
-                f"The folder of this session, {session.cwd}, is gone.", "Name another one with -C DIR."
-            )
+        _require_folder(session)
         is_held = self.store.index.is_held(session_id)
         damages = (
             []
@@ -220,7 +224,7 @@ class Runtime:
             opened = await open_again()
         if self.store.writer(session_id).is_foreign:
             opened.take_over()
-        if self.overrides.get("mode") is not None:
+        if flags.get("mode") is not None:
             opened.change_mode(self.settings.mode)
         if not is_held:
             await opened.examine()
@@ -316,13 +320,24 @@ class Runtime:
 
         return await branch(self.store, session_id, at, changes)
 
-    async def leave_message(self, session_id: str, kind: InboxKind, text: str) -> WaitingMessage:
-        """Store a message for a session that is not open in this process. The process that runs it reads it.
+    async def leave_messages(
+        self, session_id: str, kind: InboxKind, *texts: str
+    ) -> tuple[WaitingMessage, ...]:
+        """Store messages, in one transaction, for a session that is not open in this process. The process
+        that runs it reads them.
 
         Raises `UsageError` for an empty message and for a command.
         """
         masker = self._assembly.masker_of(self.store.index.settings(session_id))
-        return await leave_message(self.store.inbox(session_id), masker, kind, text)
+        return await leave_messages(self.store.inbox(session_id), masker, kind, *texts)
+
+    def _find_changes(self, stored: SessionSettings) -> Overrides:
+        """Return what changes a stored session: the flags, and what an agent sets that a flag gives to a
+        session of another one. A session of the same agent keeps its mode, model and rules.
+        """
+        given = self._definition
+        is_new = given is not None and given.source != stored.agent and bool(self.flags.get("agent"))
+        return self.overrides if is_new else self.flags
 
     def _definition_of(self, session: SessionSettings) -> tuple[Definition, list[str]]:
         """Return the agent definition of a stored session, and a notice if it cannot be loaded."""
@@ -379,3 +394,10 @@ def _name_lost_files(state: ApplicationState) -> list[str]:
         " it is still needed."
         for label in labels
     ]
+
+
+def _require_folder(session: SessionSettings) -> None:
+    if not Path(session.cwd).is_dir():
+        raise UsageError(
+            f"The folder of this session, {session.cwd}, is gone.", "Name another one with -C DIR."
+        )

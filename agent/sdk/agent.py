@@ -46,6 +46,7 @@ from .runs.request import (
     RunInstructions,
     RunRequest,
     find_labels,
+    list_observed,
     make_request,
 )
 from .runs.result import OutputT, RunResult
@@ -416,20 +417,22 @@ class Agent(HasHooks, Generic[OutputT]):
         async with self:
             return await asyncio.to_thread(load_history, self._open.store, session_id)
 
-    async def observe(self, session_id: str, message: str) -> None:
-        """Add a message to the history of a session without a reply. It is stored when this returns.
+    async def observe(self, session_id: str, message: str | Iterable[str]) -> None:
+        """Add a message, or many in one transaction, to the history of a session without a reply.
 
-        If it is open elsewhere, its next model call contains the message. An unknown session is created.
+        All of them are stored when this returns, or none. If the session is open elsewhere, its next model
+        call contains them. An unknown session is created.
         """
+        texts = list_observed(message)
         async with self:
             if (session := self._open.find(session_id)) is not None:
-                await session.observe(message)
+                await session.observe(*texts)
                 return
             with suppress(SessionHeld):
                 async with self.session(session_id) as opened:
-                    await opened.observe(message)
+                    await opened.observe(texts)
                     return
-            await self._open.runtime.leave_message(session_id, "observe", message)
+            await self._open.runtime.leave_messages(session_id, "observe", *texts)
 
     async def delete(self, session_id: str) -> None:
         """Delete a session from the store; raises `SessionNotFound` or `SessionHeld`."""

@@ -23,7 +23,7 @@ from ..runtime.tool_servers import ToolServers
 from ..session.decisions import make_decision
 from ..session.session import Session
 from .runs.pending import ApprovalHandler, PendingToolCall
-from .runs.request import RunArguments, RunRequest, make_request, require_message
+from .runs.request import RunArguments, RunRequest, list_observed, make_request, require_message
 from .runs.result import OutputT, RunResult, result_of
 from .runs.rules import RunRules
 from .runs.stream import EventStream, StreamedRun
@@ -311,14 +311,14 @@ class AgentSession(Generic[OutputT]):
         """Queue a message for after the run. It is stored when this returns; `next_queued` returns it."""
         await self._active_session.inbox.queue(text)
 
-    async def observe(self, message: str) -> None:
-        """Add a message to the history without a reply. It is stored when this returns.
+    async def observe(self, message: str | Iterable[str]) -> None:
+        """Add a message, or many in one transaction, to the history without a reply.
 
-        If no run is open, the history has it at once. During a run the next model call contains it, with
-        steering messages in the order of arrival. A message that no model call contained comes before the
-        next message.
+        All of them are stored when this returns, or none. If no run is open, the history has them at once.
+        During a run the next model call contains them, with steering messages in the order of arrival. A
+        message that no model call contained comes before the next message.
         """
-        await self._active_session.observe(message)
+        await self._active_session.observe(*list_observed(message))
 
     @property
     def observed_messages(self) -> tuple[WaitingMessage, ...]:

@@ -11,7 +11,7 @@ from ...state.application import InboxTaken
 from ...state.conversation.messages import encodable
 from ...state.errors import UsageError
 from ...state.session import InboxKind, WaitingMessage
-from ...state.store.sessions.inbox import Inbox
+from ...state.store.sessions.inbox import Inbox, NewMessage
 from .position import Position
 
 
@@ -96,20 +96,26 @@ class SessionInbox:
         """Store a message or a command to be sent after the run. It is on disk when this returns."""
         await self._add("queue", text)
 
-    async def observe(self, text: str) -> None:
-        """Store a message to be added to the history without a reply. It is on disk when this returns."""
-        if self._advice is None:
-            await self._add("observe", text)
+    async def observe(self, *texts: str) -> None:
+        """Store messages to be added to the history without a reply. All of them are on disk when this
+        returns, or none.
+        """
+        advice = self._advice
+        if advice is None:
+            await self._add("observe", *texts)
             return
-        rewritten = self._mask(await self._advice.rewrite_observed(self._mask(text)))
-        await self._add("observe", rewritten)
-        await self._advice.after_observed(rewritten)
+        rewritten = [self._mask(await advice.rewrite_observed(self._mask(text))) for text in texts]
+        await self._add("observe", *rewritten)
+        for text in rewritten:
+            await advice.after_observed(text)
 
-    async def _add(self, kind: InboxKind, text: str) -> None:
-        """Store a message with its secrets masked. Raises `UsageError` if it cannot be sent to a model."""
-        masked = self._mask(text)
-        if not masked:
-            raise UsageError("The message is empty.")
+    async def _add(self, kind: InboxKind, *texts: str) -> None:
+        """Store messages with their secrets masked. Raises `UsageError` if one cannot be sent to a model."""
+        checked = [await self._check(kind, masked) for masked in mask_messages(self._masker, texts)]
+        await self._inbox.add_many(kind, checked, self._taken.newest)
+
+    async def _check(self, kind: InboxKind, masked: str) -> NewMessage:
+        """Return a message with the context that hooks add."""
         context = ""
         if kind != "queue":
             if kind == "steer" and _is_order(masked):
@@ -123,10 +129,10 @@ class SessionInbox:
                 if found.refusal:
                     raise UsageError(f"A hook refused the message: {found.refusal}")
                 context = found.context
-        await self._inbox.add(kind, masked, context, self._taken.newest)
+        return NewMessage(masked, context)
 
     def _mask(self, text: str) -> str:
-        return self._masker.text(encodable(text)).strip()
+        return _mask(self._masker, text)
 
     async def withdraw(self, number: int) -> str:
         """Remove a message and return it. Raises `UsageError` if the model has read it, or if it does not
@@ -195,17 +201,31 @@ def _leads_to_no_step(text: str) -> bool:
     return is_command(text) or parse_shell_command(text) == ""
 
 
-async def leave_message(inbox: Inbox, masker: Masker, kind: InboxKind, text: str) -> WaitingMessage:
-    """Store a message for a session that this process does not run. It is on disk when this returns.
+def _mask(masker: Masker, text: str) -> str:
+    return masker.text(encodable(text)).strip()
+
+
+def mask_messages(masker: Masker, texts: Sequence[str]) -> list[str]:
+    """Return texts with their secrets masked. Raises `UsageError` if one of them is empty."""
+    masked = [_mask(masker, text) for text in texts]
+    if "" in masked:
+        place = f"Message {masked.index('') + 1} of {len(masked)}" if len(masked) > 1 else "The message"
+        raise UsageError(f"{place} is empty.", "Write what the model has to know.")
+    return masked
+
+
+async def leave_messages(
+    inbox: Inbox, masker: Masker, kind: InboxKind, *texts: str
+) -> tuple[WaitingMessage, ...]:
+    """Store messages for a session that this process does not run. All are on disk when this returns, or
+    none.
 
     Raises `UsageError` for an empty message, and for a command unless it is only observed.
     """
-    masked = masker.text(encodable(text)).strip()
-    if not masked:
-        raise UsageError("The message is empty.", "Write what the model has to know.")
-    if kind != "observe" and _is_order(masked):
+    masked = mask_messages(masker, texts)
+    if kind != "observe" and (order := next(filter(_is_order, masked), None)):
         raise UsageError(
-            f"{masked.split()[0][:40]} is a command: it works only if a person types it into the chat.",
+            f"{order.split()[0][:40]} is a command: it works only if a person types it into the chat.",
             "Write it in words, or continue the session: sandbur -r ID",
         )
-    return await inbox.add_from_outside(kind, masked)
+    return await inbox.add_from_outside(kind, *masked)

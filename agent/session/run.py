@@ -418,6 +418,8 @@ class Run:
             self._last = action.name
             self._read, self._before = "", self._position.application.state
             await step.get()
+            # Burr leaves this generator open; the event loop would close it with a task of its own.
+            await step.streaming_result_generator.aclose()
             await self._wait_for_reader()
             if "halt_before" in halt:
                 self._check_hooks()

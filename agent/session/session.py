@@ -198,19 +198,21 @@ class Session:
                 )
         return tuple(masker.text(encodable(part)) if isinstance(part, str) else part for part in message)
 
-    async def observe(self, text: str) -> None:
-        """Add a message to the history without a reply. It is on disk when this returns.
+    async def observe(self, *texts: str) -> None:
+        """Add messages to the history without a reply. All of them are on disk when this returns, or none.
 
-        If no turn is open in this process, the history contains it at once. Otherwise it waits in the inbox:
-        the next model call contains it, or it comes before the next message.
+        If no turn is open in this process, the history contains them at once. Otherwise they wait in the
+        inbox: the next model call contains them, or they come before the next message.
         """
-        await self.inbox.observe(text)
+        if not texts:
+            return
+        await self.inbox.observe(*texts)
         async with self._adding:
             is_running = self._holder is not None and not self._holder.is_over
             if is_running or self.state.turn_open or self.next_action != "prompt":
                 return
-            given = RunInput("prompt", {"user_input": text, "observes": True}, is_command=True)
-            # The process that runs the session reads the message from the inbox.
+            given = RunInput("prompt", {"user_input": texts[0], "observes": True}, is_command=True)
+            # The process that runs the session reads the messages from the inbox.
             with suppress(SessionHeld, SessionMoved):
                 async for _ in self._events_of(given, self.state.run_options):
                     pass

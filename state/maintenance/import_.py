@@ -26,15 +26,11 @@ from ..store.files.contents import insert_chunk, insert_uses
 from ..store.recording import list_attachments
 from ..store.seals import CHANGED, find_broken_seals, insert_seals, parse_seals, write_marks
 from ..store.sessions.inbox import insert_imported
+from ..store.sessions.listing import STATUSES
 from ..store.sessions.session_rows import delete_rows, insert_head, insert_session
 from ..trace import SessionImported
 from .export import BadLine, ExportedRecord, ExportFile, SessionPart, parse_chained_row, parse_content_chunk
 
-STATUSES = (
-    "new", "running", "done", "needs_approval", "needs_decision", "denied", "goal_not_reached", "repeated",
-    "turn_limit", "budget_limit", "timeout", "rate_limited", "interrupted", "error",
-)  # fmt: skip
-"""The valid statuses of a head. Other texts are refused: some databases treat `RUNNING` like `running`."""
 _BATCH_BYTES = 4_000_000
 _MAX_CONTENT_BYTES = 1_000_000_000
 _MOST = 10**12

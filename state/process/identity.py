@@ -5,13 +5,20 @@ the same id has another name.
 """
 
 import os
+from functools import lru_cache
 from pathlib import Path
 
 
 def make_runner_name() -> str:
     """Return a name for a runner of a session in this process: HOST:PID:START:NONCE."""
     pid = os.getpid()
-    return f"{os.uname().nodename}:{pid}:{read_process_start(pid)}:{os.urandom(4).hex()}"
+    return f"{os.uname().nodename}:{pid}:{_read_own_start(pid)}:{os.urandom(4).hex()}"
+
+
+@lru_cache(maxsize=1)
+def _read_own_start(pid: int) -> str:
+    """Return the start time of this process, which stays the same. A forked process has another `pid`."""
+    return read_process_start(pid)
 
 
 def is_process_gone(owner: str) -> bool:
@@ -44,8 +51,11 @@ def read_process_start(pid: int) -> str:
     For a zombie process this is "ended".
     """
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text("utf-8")
+        # The name of the program is in there, cut to 15 bytes, perhaps inside a character.
+        stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
     except OSError:
         return ""
     facts = stat.rpartition(")")[2].split()
+    if len(facts) < 20:
+        return ""
     return facts[19] if facts[0] != "Z" else "ended"

@@ -24,6 +24,7 @@ from ..databases.file_parts import FilePart, OpenFile
 from ..process.clock import now
 from ..process.crashpoints import reach
 from ..trace import ModelCalled, TraceRecord
+from .call_moves import NESTED
 from .files.contents import make_content_reader
 from .files.file_history import FileHistory
 from .recording import find_result
@@ -32,7 +33,6 @@ from .writer import SessionWriter
 _DIGEST = "arguments_sha256"
 _SEEN = "seen"
 _KEPT = "kept_bytes"
-_NESTED = "nested"
 RESTORE = "restore:"
 """The start of the call id under which a session records the changes of a rewind. The step follows."""
 
@@ -145,7 +145,7 @@ class CallJournal:
         call = nested.call
         moved = self._make_move(call.call_id, "proposed", now())
         body = self._note_agreement(call.call_id, call.tool, call.effect, call.arguments)
-        body |= {**_describe_verdict(call), _NESTED: nested.model_dump(mode="json")}
+        body |= {**_describe_verdict(call), NESTED: nested.model_dump(mode="json")}
         known = await self._load_nested(call.parent_call_id)
         self._writer.queue(self._make_entry(moved, body))
         self._calls[call.call_id] = moved
@@ -155,6 +155,9 @@ class CallJournal:
         return tuple((await self._load_nested(parent_call_id)).values())
 
     async def _load_nested(self, parent_call_id: str) -> dict[str, NestedCall]:
+        if nested_call_id(parent_call_id, 1) not in self._calls:
+            # The usual case: the tool runs for the first time. It needs no look at the disk.
+            return self._nested.setdefault(parent_call_id, {})
         if parent_call_id not in self._nested:
             found = await self._database.offload(lambda: self._find_nested(parent_call_id))
             self._nested.setdefault(parent_call_id, found)
@@ -171,7 +174,7 @@ class CallJournal:
                 (session_id, prefix),
             )
             for call_id, body in rows:
-                stored = (parse_json_object(body) or {}).get(_NESTED)
+                stored = (parse_json_object(body) or {}).get(NESTED)
                 if stored is not None:
                     found.setdefault(call_id, NestedCall.model_validate(stored))
         return found

@@ -264,10 +264,18 @@ class CallMove:
         return ToolResult.model_validate(stored) if stored else None
 
 
-def list_call_moves(database: Database, session_id: str, after: int = -1) -> Iterator[CallMove]:
-    """Yield the moves that the session itself recorded after number `after`, without damaged ones."""
+def list_call_moves(
+    database: Database, session_id: str, after: int = -1, only_nested: bool = False
+) -> Iterator[CallMove]:
+    """Yield the moves that the session itself recorded after number `after`, without damaged ones.
+
+    With `only_nested`, yield only those of calls whose id names a parent call.
+    """
     columns = ("record", "call_id", "move", "at", "body")
-    rows = list_sound_rows(database, "calls", session_id, columns, after=(after,))
+    pattern = "%/%" if only_nested else "%"
+    rows = list_sound_rows(
+        database, "calls", session_id, columns, "call_id LIKE ?", (pattern,), after=(after,)
+    )
     for n, row, call_id, move, at, body in rows:
         yield CallMove(session_id, int(n), int(row), call_id, move, at, parse_json_object(body) or {})
 
@@ -299,24 +307,6 @@ def list_damage(database: Database, session_id: str) -> Iterator[tuple[str, str]
     for table in ("steps", "messages", "calls", "traces"):
         for place in list_quarantined_places(database, session_id, table):
             yield table.removesuffix("s"), place
-
-
-class PlacedMove(NamedTuple):
-    step: int
-    """The step that follows the move. If that step was never written, it is one more than the newest step."""
-    move: CallMove
-
-
-def list_placed_moves(database: Database, lineage: Lineage) -> Iterator[PlacedMove]:
-    """Yield the moves that count, oldest first, each with the step that follows it."""
-    for session_id, last in lineage:
-        rows = list(list_rows(database, "steps", session_id, ("record",)))
-        records = [int(record) for _, record in rows]
-        steps = [*(int(seq) for seq, _ in rows), int(rows[-1][0]) + 1 if rows else 0]
-        for move in list_call_moves(database, session_id):
-            step = steps[bisect_left(records, move.row)]
-            if last is None or step <= last:
-                yield PlacedMove(step, move)
 
 
 _TRACES: TypeAdapter[TraceRecord] = TypeAdapter(TraceRecord)

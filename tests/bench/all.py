@@ -44,6 +44,7 @@ WORKLOADS = {
     "many_sessions": Workload("crowd:measure_loop", 200, "sessions"),
     "crowd": Workload("crowd:measure_crowds", 1000, "sessions"),
     "network_commits": Workload("network_commits:measure", 5, "rounds"),
+    "message_batches": Workload("network_commits:measure_batches", 3, "rounds"),
     "sdk": Workload("sdk:measure", 1, "rounds"),
     "middleware": Workload("observed_turns:measure_middleware", 1, "rounds"),
     "telemetry": Workload("observed_turns:measure_telemetry", 1, "rounds"),

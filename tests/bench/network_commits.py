@@ -1,24 +1,29 @@
-"""Measures a transaction on a server as a ratio to a bare one, and a turn as a ratio to a turn on SQLite."""
+"""Measures a transaction on a server as a ratio to a bare one, a turn as a ratio to a turn on SQLite, and
+many messages in one transaction as a ratio to one transaction each.
+"""
 
 import asyncio
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from bench.figures import Rounds, tell
 from bench.sessions import open_scripted
-from support.models.scripted import Recorder, collect
+from support.models.scripted import Recorder, ScriptedModel, collect, open_session
 from support.stores.databases import fresh_place, fresh_url, is_there
 from support.stores.rows import head, put, step
 
 from sandbur.state.databases.database import open_database
+from sandbur.state.store.sessions.inbox import NewMessage
 from sandbur.state.store.store import Store
 
 ROUNDS = 400
 TURNS = 100
 LIMIT = 1.2
+MESSAGES = 100
+BATCH_LIMIT = 0.25
 
 
 def median_ms(work: Callable[[], object]) -> float:
@@ -81,3 +86,51 @@ def measure(_: Path, number: int) -> None:
     for kind in kinds:
         measure_commits(kind)
     compare_turns(kinds, number)
+
+
+async def time_s(work: Awaitable[object]) -> float:
+    began = time.perf_counter()
+    await work
+    return time.perf_counter() - began
+
+
+async def time_batches(url: str, name: str) -> tuple[float, float, float, float]:
+    """Return the seconds that many messages take: in an inbox, one by one and together, and in a history."""
+    store = Store.open(url)
+    session = await open_session(store, ScriptedModel("done"), Recorder(), session_id=name)
+    await collect(session.send("go"))
+    inbox = store.inbox(f"{name}-inbox")
+    texts = [f"message {number} {'x' * 500}" for number in range(MESSAGES)]
+
+    async def add_each() -> None:
+        for text in texts:
+            await inbox.add("observe", text)
+
+    async def observe_each() -> None:
+        for text in texts:
+            await session.observe(text)
+
+    taken = (
+        await time_s(add_each()),
+        await time_s(inbox.add_many("observe", [NewMessage(text) for text in texts])),
+        await time_s(observe_each()),
+        await time_s(session.observe(*texts)),
+    )
+    store.close()
+    return taken
+
+
+def measure_batches(_: Path, number: int) -> None:
+    kinds = ["sqlite", *(each for each in ("postgresql", "mysql") if is_there(each))]
+    rounds = Rounds(kinds, number)
+    for count, kind in enumerate(rounds):
+        with tempfile.TemporaryDirectory() as name, fresh_url(kind, Path(name)) as url:
+            rounds.note(*asyncio.run(time_batches(url, f"r{count}")))
+    for kind in kinds:
+        each, together, observed, as_list = (rounds.median(kind, column) for column in range(4))
+        for what, ours, bare in (
+            ("messages of an inbox at once", together, each),
+            ("observed messages as a list", as_list, observed),
+        ):
+            against = f"one by one, {bare / MESSAGES * 1000:.2f} ms each"
+            tell(f"{MESSAGES} {what}, {kind}", ours / bare, BATCH_LIMIT, against=against)

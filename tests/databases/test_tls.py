@@ -16,12 +16,14 @@ OPTIONS = {
         "identity": "sslmode=verify-full&sslrootcert={ca}",
         "authority": "sslmode=verify-ca&sslrootcert={ca}",
         "encrypted": "sslmode=require",
+        "preferred": "sslmode=prefer",
         "plain": "sslmode=disable",
     },
     "mysql": {
         "identity": "ssl-mode=VERIFY_IDENTITY&ssl-ca={ca}",
         "authority": "ssl-mode=VERIFY_CA&ssl-ca={ca}",
         "encrypted": "ssl-mode=REQUIRED",
+        "preferred": "ssl-mode=PREFERRED",
         "plain": "ssl-mode=DISABLED",
     },
 }
@@ -76,8 +78,9 @@ def test_the_right_authority_opens_it_by_another_name_if_the_name_does_not_count
     assert served.opened("authority", host="127.0.0.1")
 
 
-def test_encryption_alone_asks_for_no_authority(served: Served) -> None:
-    assert served.opened("encrypted")
+@pytest.mark.parametrize("check", ["encrypted", "preferred"])
+def test_encryption_alone_asks_for_no_authority(served: Served, check: str) -> None:
+    assert served.opened(check)
 
 
 @pytest.mark.parametrize("check", ["identity", "authority"])

@@ -52,6 +52,7 @@ PRINTED = {
     "user_input": [
         r"choose_table: Which table for 2 guests\? by the window or by the door\?",
         "Your table is by the window.",
+        "Your table is by the door.",
     ],
     "agent_hooks": [
         r"to approve: {'order': '17', 'cents': 5000}",

@@ -31,13 +31,14 @@ from ...state.application import ExecutionMode
 from ...state.calls import CallDecision, PendingCall
 from ...state.conversation.messages import UserContent
 from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError, UsageError
+from ...state.store.call_moves import list_made_calls
 from ..terminal.text.sanitize import one_line, plain
 from .choices import MODE, MODEL, config_options, mode_state
 from .commands import CONTINUE, CommandAnswered, events_of, find_file_model, list_available
 from .handed import PromptBlock, message_of
 from .questions import question_about
 from .refusals import find_run_error
-from .updates import Update, Updates, history_updates, message_updates
+from .updates import Nested, Update, Updates, history_updates, message_updates
 
 if TYPE_CHECKING:
     from acp import Client
@@ -100,7 +101,14 @@ class Conversation:
 
     async def replay(self) -> None:
         """Send the whole history of the session."""
-        await self._tell(history_updates(self.session.state, self._updates.calls))
+        nested = await self._load_nested()
+        await self._tell(history_updates(self.session.state, nested, self._updates.calls))
+
+    async def _load_nested(self) -> Nested:
+        store, session_id = self.runtime.store, self.session.id
+        return await store.database.offload(
+            lambda: list_made_calls(store.database, store.index.lineage(session_id))
+        )
 
     def ask_again(self) -> None:
         """Ask the open questions of an earlier process; an answer continues the run."""
@@ -406,7 +414,7 @@ class Conversation:
             changes = {"model": self._chosen_model, "agent": self.session.settings.agent}
             self.session = await self.runtime.reopen(self.session, **changes)
         messages = list(self.session.state.chat_history)[before:]
-        await self._tell(message_updates(messages, self._updates.calls))
+        await self._tell(message_updates(messages, await self._load_nested(), self._updates.calls))
         stands = self.session.next_action
         return None if stands in ("prompt", "human_confirm") else self._carry_on
 

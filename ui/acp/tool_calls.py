@@ -25,8 +25,9 @@ from acp.schema import (
 
 from ...actions.ports import BadArguments, Tool
 from ...actions.ports.events import ToolFinished, ToolRequested
-from ...state.calls import PendingCall
+from ...state.calls import PendingCall, parent_call_id_of
 from ...state.conversation.messages import Outcome, parse_json_object
+from ...state.store.call_moves import MadeCall
 from ..terminal.lines import format_unknown, preview, title
 from ..terminal.text.sanitize import fence_text, one_line, plain
 
@@ -65,6 +66,7 @@ class _CallProgress:
     """The end of its output so far."""
     at: float = 0.0
     """When the output was sent last."""
+    has_ended: bool = False
 
 
 @dataclass(slots=True)
@@ -79,7 +81,7 @@ class ToolCalls:
         found = self.find(tool)
         changes = self._changes(found, arguments)
         self._known[call_id] = _CallProgress(changes)
-        return start_tool_call(
+        start = start_tool_call(
             call_id,
             _title(found, tool, arguments),
             kind=kind_of(found),
@@ -88,12 +90,24 @@ class ToolCalls:
             locations=self._locations(found, arguments),
             raw_input=parse_json_object(arguments) or {"arguments": arguments},
         )
+        if parent := parent_call_id_of(call_id):
+            # The protocol has no field for it. Editors show the calls in the order of their announcements.
+            start.field_meta = {"sandbur": {"parentToolCallId": parent}}
+        return start
 
     def announce_earlier(self, calls: Iterable[PendingCall]) -> Iterator[ToolCallStart]:
         """Announce the calls of an earlier process, except for those that are known already."""
         for call in calls:
             if call.call_id not in self._known:
                 yield self.note_request(call.call_id, call.tool, call.arguments)
+
+    def announce_made(self, calls: Iterable[MadeCall]) -> Iterator[ToolCallStart | ToolCallProgress]:
+        """Announce the calls that a tool made, and their ends, as far as the editor does not know them."""
+        for call, result in calls:
+            if call.call_id not in self._known:
+                yield self.note_request(call.call_id, call.tool, call.arguments)
+            if result is not None and not self._known[call.call_id].has_ended:
+                yield self.note_end(call.call_id, result.outcome, result.display_text)
 
     def of_request(self, event: ToolRequested) -> ToolCallStart:
         return self.note_request(event.call_id, event.tool, event.arguments)
@@ -117,6 +131,7 @@ class ToolCalls:
 
     def note_end(self, call_id: str, outcome: Outcome, text: str) -> ToolCallProgress:
         progress = self._known.get(call_id) or _CallProgress([])
+        progress.has_ended = True
         status: ToolCallStatus = "completed" if outcome == "ok" else "failed"
         content: list[_Content] = list(progress.content) if outcome == "ok" else []
         output = plain(text).rstrip("\n")

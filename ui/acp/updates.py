@@ -1,7 +1,7 @@
 """What happens in a session as updates of the protocol: events of a run, and the history of a stored one."""
 
 import base64
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ from ...actions.ports.events import (
 from ...state.application import ApplicationState, StepStatus, VibeStep
 from ...state.conversation.attachments import Image
 from ...state.conversation.messages import Message, Text, Thinking, ToolResult, ToolUse
+from ...state.store.call_moves import MadeCall
 from ..terminal.lines import flow_line, tools_line
 from ..terminal.text.sanitize import one_line, plain
 from .tool_calls import FindTool, ToolCalls
@@ -152,23 +153,27 @@ def plan_update(steps: Iterable[VibeStep]) -> AgentPlanUpdate:
     return update_plan([plan_entry(words(step), status=_PLAN_STATUS[step.status]) for step in steps])
 
 
-def history_updates(state: ApplicationState, calls: ToolCalls) -> Iterator[Update]:
+Nested = Mapping[str, Sequence[MadeCall]]
+"""The calls that tools made while they ran, by the id of the call of the tool."""
+
+
+def history_updates(state: ApplicationState, nested: Nested, calls: ToolCalls) -> Iterator[Update]:
     """Yield the whole history and the plan, with the steps' messages only for the open step."""
     history = list(state.chat_history)
     if history and not state.turn_open and history[-1].role == "assistant":
         # The final answer, from a model or a tool.
         history[-1] = history[-1].model_copy(update={"origin": "model"})
-    yield from message_updates(history, calls)
+    yield from message_updates(history, nested, calls)
     if state.vibe_plan:
         yield plan_update(state.vibe_plan)
     if (step := state.active_step) is not None:
-        yield from message_updates(list(step.chat_history), calls)
+        yield from message_updates(list(step.chat_history), nested, calls)
     yield from calls.announce_earlier(state.pending_tool_calls)
     for call in state.pending_tool_calls:
         yield update_tool_call(call.call_id, status="pending")
 
 
-def message_updates(messages: Sequence[Message], calls: ToolCalls) -> Iterator[Update]:
+def message_updates(messages: Sequence[Message], nested: Nested, calls: ToolCalls) -> Iterator[Update]:
     """Yield the messages that a person or an editor saw; the runtime's messages to the model are left out."""
     for message in messages:
         if message.role == "user":
@@ -176,7 +181,7 @@ def message_updates(messages: Sequence[Message], calls: ToolCalls) -> Iterator[U
                 yield from _send_text(message)
         else:
             for block in message.blocks:
-                yield from _block(block, message, calls)
+                yield from _block(block, message, nested, calls)
 
 
 def _send_text(message: Message) -> Iterator[Update]:
@@ -189,7 +194,7 @@ def _send_text(message: Message) -> Iterator[Update]:
             yield update_user_message(text_block(text))
 
 
-def _block(block: object, message: Message, calls: ToolCalls) -> Iterator[Update]:
+def _block(block: object, message: Message, nested: Nested, calls: ToolCalls) -> Iterator[Update]:
     match block:
         case Text() if block.text and (message.role, message.origin) == ("assistant", "model"):
             yield update_agent_message_text(block.text)
@@ -197,7 +202,9 @@ def _block(block: object, message: Message, calls: ToolCalls) -> Iterator[Update
             yield update_agent_thought_text(block.text)
         case ToolUse():
             yield calls.note_request(block.call_id, block.tool, block.arguments)
+            yield from calls.announce_made(nested.get(block.call_id, ()))
         case ToolResult():
+            yield from calls.announce_made(nested.get(block.call_id, ()))
             yield calls.note_end(block.call_id, block.outcome, block.display_text)
         case _:
             return

@@ -64,7 +64,7 @@ async def _chat(runtime: Runtime, command: ChatCommand) -> int:
                 picked = await at_prompt(choice, _leave_by_cancelling)
             talk.enter(await open_session(runtime, command, picked, or_demo=True))
             if command.continues:
-                talk.recall(runtime.settings.resume == "go" or runtime.overrides.get("mode") == "yolo")
+                talk.recall(runtime.settings.resume == "go" or runtime.flags.get("mode") == "yolo")
         else:
             first = await talk.read_while(_open_in_background(runtime, command))
         return await talk.run(clean(first) if first is not None else None)

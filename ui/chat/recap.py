@@ -1,6 +1,6 @@
 """Lines that tell a person what happened in a session: its last messages, plan, and waiting calls."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from ...actions.ports.events import ToolFinished
@@ -9,6 +9,7 @@ from ...state.application import ApplicationState
 from ...state.calls import PendingCall
 from ...state.conversation.messages import Message, ToolResult
 from ...state.conversation.transcript import Transcript
+from ...state.store.call_moves import MadeCall, list_made_calls
 from ...state.store.recording import CallMove, find_last_moves, list_call_moves
 from ...state.store.store import Store
 from ..terminal.lines import Line, finish_line, plan_lines, result_lines, title
@@ -119,7 +120,8 @@ _MOST_LINES = 60
 def meanwhile_lines(store: Store, session_id: str, before: ApplicationState, glyphs: Glyphs) -> list[Line]:
     """Return lines about the work of another process after the state `before`, or no lines."""
     state = store.show(session_id).state
-    lines = list(_Telling(list_call_moves(store.database, session_id), before, glyphs).lines(state))
+    nested = list_made_calls(store.database, store.index.lineage(session_id))
+    lines = list(_Telling(list_call_moves(store.database, session_id), nested, before, glyphs).lines(state))
     if not lines:
         return []
     hidden = len(lines) - _MOST_LINES
@@ -130,7 +132,14 @@ def meanwhile_lines(store: Store, session_id: str, before: ApplicationState, gly
 
 
 class _Telling:
-    def __init__(self, moves: Iterable[CallMove], before: ApplicationState, glyphs: Glyphs) -> None:
+    def __init__(
+        self,
+        moves: Iterable[CallMove],
+        nested: Mapping[str, Sequence[MadeCall]],
+        before: ApplicationState,
+        glyphs: Glyphs,
+    ) -> None:
+        self._nested = nested
         self._before = before
         self._glyphs = glyphs
         self._decided = {move.call_id: move for move in moves if move.move == "decided" and move.text("who")}
@@ -165,6 +174,10 @@ class _Telling:
         yield from self._decision(result.call_id, name)
         event = ToolFinished.of(result)
         yield finish_line(event, name, self._glyphs)
+        for made in self._nested.get(result.call_id, ()):
+            if made.result is not None:
+                name = title(made.call.tool, made.call.arguments)
+                yield finish_line(ToolFinished.of(made.result), name, self._glyphs)
         yield from result_lines(event, self._glyphs, verbose=False)
 
     def _newly_decided(self, calls: Iterable[PendingCall]) -> Iterator[Line]:

@@ -178,7 +178,7 @@ class Chat:
             while not leaves:
                 leaves = await self._answer(await self._next_message())
         except SandburError:
-            say(resume_line(self.session.id))
+            say(resume_line(self.session))
             raise
         return self.part(0)
 
@@ -347,7 +347,7 @@ class Chat:
 
             def leave() -> None:
                 restore()
-                say(resume_line(session.id))
+                say(resume_line(session))
 
             self._waking.note_modes()
             self.renderer.status = self._current.status_facts()
@@ -369,5 +369,5 @@ class Chat:
     def part(self, code: int) -> int:
         """Print how to resume, if there is something to resume; return the exit code."""
         if self._current.has_run:
-            say(resume_line(self.session.id))
+            say(resume_line(self.session))
         return code

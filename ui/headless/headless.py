@@ -179,22 +179,25 @@ async def run_to_end(
     """
     view = view_for(progress, known)
     try:
-        finished, _ = await drive(session, events, view, leave=lambda: say(resume_line(session.id)))
+        finished, _ = await drive(session, events, view, leave=lambda: say(resume_line(session)))
     except OutputLost as lost:
         say(f"sandbur: {lost}")
-        say(resume_line(session.id))
+        say(resume_line(session))
         return lost.exit_code
     if is_recording and finished.exit_code == 0:
         goes_on = f"Continue the run with: sandbur -r {session.id}, or with: sandbur resume --due"
         say(f"Recorded. {'Other calls still wait.' if finished.pending else goes_on}")
-    explain(finished, session.state.pending_tool_calls, session.settings.cwd)
+    explain(finished, session)
     if finished.exit_code == 0 and not progress.is_quiet:
         await _tell_of_waiting(session)
     return finished.exit_code
 
 
-def resume_line(session_id: str) -> str:
-    return f"Resume with: sandbur -r {session_id}"
+def resume_line(session: Session) -> str:
+    """Return how to continue a session after this process."""
+    if session.store.database.is_volatile:
+        return "The session ends with this process, because its store is in memory."
+    return f"Resume with: sandbur -r {session.id}"
 
 
 def warn(notices: Iterable[str], progress: Progress) -> None:
@@ -203,20 +206,21 @@ def warn(notices: Iterable[str], progress: Progress) -> None:
             say(plain(notice))
 
 
-def explain(finished: RunFinished, calls: Iterable[PendingCall], cwd: str) -> None:
+def explain(finished: RunFinished, session: Session) -> None:
     """Print why a run stopped: the calls that wait for a decision, or the error."""
     if finished.exit_code == 0 and not finished.pending:
         return
 
-    session_id = finished.session_id
     for _, text in end_lines(finished):
         say(text)
-    waiting = [call for call in calls if call.decision == "undecided"] if finished.pending else []
+    known_as = None if session.store.database.is_volatile else session.id
+    calls = session.state.pending_tool_calls if finished.pending else ()
+    waiting = [call for call in calls if call.decision == "undecided"]
     for call in waiting:
-        say("\n".join(waiting_lines(call, session_id, cwd)))
-    if any(call.kind == "approval" for call in waiting):
-        say(f"Decide with: sandbur approve {session_id} --all, or: sandbur deny {session_id} --all")
-    say(resume_line(session_id))
+        say("\n".join(waiting_lines(call, known_as, session.settings.cwd)))
+    if known_as is not None and any(call.kind == "approval" for call in waiting):
+        say(f"Decide with: sandbur approve {known_as} --all, or: sandbur deny {known_as} --all")
+    say(resume_line(session))
 
 
 def report_failure(error: SandburError, output_format: str) -> None:

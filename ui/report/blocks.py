@@ -126,7 +126,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class StepBegin:
-    """The begin of the work on a plan step; `StepEnd` is its end."""
+    """The beginning of the work on a plan step; `StepEnd` is its end."""
 
     step_id: str
     description: str
@@ -146,6 +146,8 @@ class Card:
     remarks: str
     state: Pill
     parts: Sequence[Note | Verbatim | FileDiff]
+    calls: Sequence["Card"] = ()
+    """The calls that this call made, displayed below it."""
 
 
 Block = Heading | Figures | Note | Table | Turn | Prose | Verbatim | Plan | StepBegin | StepEnd | Card

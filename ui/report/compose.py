@@ -291,7 +291,8 @@ def _card(call: run_report.CallAccount, waiting: frozenset[str]) -> Card:
     if len(call.started) > 1:
         remarks.append(f"started {len(call.started)} times")
     state = _outcome(call, waiting)
-    return Card(call, " · ".join(remarks), state, tuple(_call_parts(call, state.text)))
+    below = tuple(_card(made, waiting) for made in call.calls)
+    return Card(call, " · ".join(remarks), state, tuple(_call_parts(call, state.text)), below)
 
 
 def _call_parts(call: run_report.CallAccount, state: str) -> Iterator[Note | Verbatim | run_report.FileDiff]:

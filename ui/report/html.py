@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ...actions.workspace.paths import format_count
 from ...agent.history.reports.read_report import read_account
@@ -16,6 +16,7 @@ from .style import CSS
 
 _DIFF_CLASSES = {"+": "a", "-": "d", "@": "h"}
 _OPEN_DIFF_LINES = 60
+_OPEN_CALLS = 20
 _STYLES = {"code": ("code", None), "soft": ("span", "soft"), "value": ("bdi", None)}
 """Style of a span -> its tag and class."""
 
@@ -152,7 +153,14 @@ def _render_card(card: blocks.Card) -> Html:
     what = span("what", span("tool", call.tool), " ", tag("code", call.subject, dir="auto"))
     head = div("head", what, span("right", card.remarks, " ", _inline(card.state)))
     parts = map(_render, card.parts)
-    return tag("article", head, *parts, class_=f"card {card.state.sign}", id=f"call-{call.number}")
+    below = _render_calls(card.calls) if card.calls else ""
+    return tag("article", head, *parts, below, class_=f"card {card.state.sign}", id=f"call-{call.number}")
+
+
+def _render_calls(cards: Sequence[blocks.Card]) -> Html:
+    """Return the calls below a call. If there are many, they are folded."""
+    summary = f"{format_count(len(cards), 'call')} that it made"
+    return fold(summary, *map(_render_card, cards), classes="calls", is_open=len(cards) <= _OPEN_CALLS)
 
 
 def _render_diff(diff: FileDiff) -> Html:

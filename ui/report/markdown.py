@@ -120,6 +120,9 @@ def _render(block: blocks.Block | FileDiff) -> Iterator[str]:
             yield f"**{block.call.number}. {call_title(block.call)}** ({remarks})\n\n"
             for part in block.parts:
                 yield from _render(part)
+            if block.calls:
+                below = "".join(piece for card in block.calls for piece in _render(card))
+                yield f"{_quote(below.rstrip())}\n\n"
         case FileDiff():
             yield from _diff(block)
         case _:

@@ -55,6 +55,7 @@ margin:.7rem 0;padding:.55rem .85rem}
 .card.ok{border-left-color:var(--ok)}.card.bad{border-left-color:var(--bad)}
 .card.warn{border-left-color:var(--warn)}
 .card:target{outline:2px solid var(--accent)}
+.calls>.card{margin:.4rem 0 .4rem 1rem}
 .head{display:flex;flex-wrap:wrap;align-items:baseline;gap:.2rem .6rem}
 .head .what{flex:1 1 14rem;min-width:0;overflow-wrap:anywhere}
 .head .tool{font-weight:650}.head .right{display:flex;gap:.4rem;align-items:baseline;font-size:.8rem;
@@ -75,7 +76,8 @@ summary:hover{color:var(--ink)}
 table{border-collapse:collapse;width:100%;font-size:.87rem}
 th{font-weight:600;text-align:left;color:var(--soft)}th,td{padding:.4rem .7rem .4rem 0;vertical-align:top;
 border-bottom:1px solid var(--line)}td{overflow-wrap:anywhere}
-@media (max-width:40rem){main{padding:1.2rem .8rem 3rem}h1{font-size:1.35rem}.step{padding-left:.6rem}
+@media (max-width:40rem){.calls>.card{margin-left:.2rem}
+main{padding:1.2rem .8rem 3rem}h1{font-size:1.35rem}.step{padding-left:.6rem}
 .tiles{grid-template-columns:repeat(2,1fr)}.plan li{flex-direction:column;gap:.2rem}.plan .pill{min-width:0}}
 @media print{:root{color-scheme:light}body{background:#fff;font-size:11px}main{max-width:none;padding:0}
 pre{max-height:none}.card,.tile,.you{break-inside:avoid-page}a{color:inherit}

@@ -141,7 +141,7 @@ def verdict(call_verdict: RecordedVerdict) -> str:
 
 
 def telling_verdicts(call: CallAccount) -> list[RecordedVerdict]:
-    """Return the decisions except those without a question."""
+    """Return the decisions except those that allowed the call without asking a person."""
     return [one for one in call.verdicts if one.decision != "approved" or one.who]
 
 
@@ -158,7 +158,7 @@ def call_state(call: CallAccount, waiting: frozenset[str]) -> str:
     """Return the outcome of a call, or how far it got."""
     if call.outcome is not None:
         return call.outcome
-    if call.call_id in waiting:
+    if any(one.call_id in waiting for one in (call, *call.calls)):
         return "waiting"
     return "started" if call.started else "not run"
 
@@ -192,8 +192,8 @@ _SHORT_CHARS = 160
 def list_arguments(call: CallAccount) -> list[tuple[str, CutText]]:
     """Return the arguments of a call that its title does not contain, as pairs of name and text.
 
-    A long command is one pair, other arguments are one pair of JSON without a name. The list is empty if the
-    title contains all arguments, or if a diff shows the content.
+    A long command is one pair, and so is each text of several lines. The other arguments are one pair of JSON
+    without a name. The list is empty if the title contains all arguments, or if a diff shows the content.
     """
     if call.arguments.left_out:
         return [("", call.arguments)]
@@ -209,9 +209,14 @@ def list_arguments(call: CallAccount) -> list[tuple[str, CutText]]:
             [("Command", CutText(command))] if "\n" in command or len(command) > _SHORT_CHARS else []
         )
         return [*command_rows, *([("Options", _pretty(rest))] if rest else [])]
-    if len(fields) <= 1 and len(call.arguments.text) <= _SHORT_CHARS:
+    texts = {name: value for name, value in fields.items() if isinstance(value, str) and "\n" in value}
+    if len(fields) <= 1 and len(call.arguments.text) <= _SHORT_CHARS and not texts:
         return []
-    return [("", _pretty(fields))]
+    rest = {name: value for name, value in fields.items() if name not in texts}
+    return [
+        *((name.capitalize(), CutText(value)) for name, value in texts.items()),
+        *([("", _pretty(rest))] if rest else []),
+    ]
 
 
 def _pretty(fields: dict[str, Any]) -> CutText:

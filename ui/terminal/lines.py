@@ -25,7 +25,7 @@ from .text.wrap import hanging, wrap
 if TYPE_CHECKING:
     from ...agent.history.timeline import TimelineStep
 
-_SUBJECTS = ("command", "path", "pattern", "url", "query", "goal", "plan", "description", "status")
+_SUBJECTS = ("command", "path", "pattern", "url", "query", "goal", "plan", "description", "status", "code")
 _MAX_TITLE = 120
 _MAX_COMPARED_BYTES = 1 << 20
 
@@ -182,7 +182,7 @@ def result_lines(
         lines, most = [("quiet", line.expandtabs(4)) for line in content.split("\n")], _MAX_LINES
     else:
         return
-    head = f"  {glyphs.bar} "
+    head = f"{'  ' if event.parent_call_id else ''}  {glyphs.bar} "
     if verbose:
         yield from ((role, behind(head, text)) for role, text in lines)
         return
@@ -299,6 +299,8 @@ def _tokens(count: int | None) -> str:
     return f"{count} tokens" if count < 10_000 else f"{count / 1000:.0f}k tokens"
 
 
+MOST_NESTED = 20
+"""The most calls below one call or one step that are displayed; further calls are only counted."""
 SIGNS = {"message": "you: ", "command": "you: ", "reply": "agent: "}
 
 
@@ -314,10 +316,22 @@ def step_lines(steps: Iterable[TimelineStep], session_id: str, cells: int | None
 
 
 def step_line(step: TimelineStep, cells: int | None = None) -> str:
-    """Return a step as one line, or as rows of `cells` columns."""
-    text = f"{SIGNS.get(step.kind, '')}{one_line(step.text)}"
+    """Return a step as one line, or as rows of `cells` columns. The calls that tools made follow in lines
+    below it.
+    """
     head = f"{step.seq:>5}  {local_time(step.at)}  {one_line(step.action):<20} "
-    return f"{head}{text}".rstrip() if cells is None else "\n".join(hanging(head, text, cells))
+    texts = [(head, f"{SIGNS.get(step.kind, '')}{one_line(step.text)}")]
+    texts += [(" " * (len(head) + 2), text) for text in nested_lines(step)]
+    if cells is None:
+        return "\n".join(f"{before}{text}".rstrip() for before, text in texts)
+    return "\n".join(row for before, text in texts for row in hanging(before, text, cells))
+
+
+def nested_lines(step: TimelineStep) -> Iterator[str]:
+    """Yield a line for each call that tools made in a step; of many calls only for the first ones."""
+    yield from (one_line(text) for text in step.calls[:MOST_NESTED])
+    if (more := len(step.calls) - MOST_NESTED) > 0:
+        yield f"and {more} more"
 
 
 def step_objects(steps: Iterable[TimelineStep]) -> list[dict[str, Any]]:
@@ -333,8 +347,11 @@ _MEANINGS = {
 }
 
 
-def waiting_lines(call: PendingCall, session_id: str, cwd: str) -> Iterator[str]:
-    """Yield a call that waits for a decision as plain lines, with the commands that settle it."""
+def waiting_lines(call: PendingCall, session_id: str | None, cwd: str) -> Iterator[str]:
+    """Yield a call that waits for a decision as plain lines, with the commands that settle it.
+
+    `session_id` is None if no other process can settle it.
+    """
     if call.kind == "approval":
         first, *more = whole(call, cwd)
         yield f"Waiting: {first}"
@@ -345,6 +362,8 @@ def waiting_lines(call: PendingCall, session_id: str, cwd: str) -> Iterator[str]
     yield f"Outcome unknown: {one_line(call.call_id)}  {one_line(call.tool)}"
     for _, text in format_unknown(call, cwd):
         yield f"    {text}"
+    if session_id is None:
+        return
     yield "Record its outcome:"
     for line in settle_lines(session_id, call.call_id):
         yield f"    {line}"

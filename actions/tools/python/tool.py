@@ -139,10 +139,9 @@ class PythonTool(BuiltinTool[ExecutePythonArguments]):
 
     async def _run(self, code: str, calls: NestedCalls, context: ToolContext, folder: Path) -> CodeEnd | None:
         """Run the code. Return None if there is no sandbox."""
-        kind: WallKind | None = (
-            await asyncio.to_thread(wall_kind) if self._sandbox == "best" else self._sandbox
-        )
-        if kind is None:
+        if self._sandbox == "best":
+            self._sandbox = await asyncio.to_thread(wall_kind)
+        if (kind := self._sandbox) is None:
             return None
 
         async def request(function: str, given: str) -> ToolResult:

@@ -16,7 +16,7 @@ MOST_TOOLS = 128
 MOST_PAGES = 20
 _SETTLING_S = 0.1
 _DEBOUNCE_S = 2.0
-"""The shortest time between two readings of a list that changes all the time, in seconds."""
+"""The least number of seconds between two readings of a tool list that a server keeps changing."""
 
 
 class ListedTool:

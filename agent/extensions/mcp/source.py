@@ -164,7 +164,8 @@ class McpSource:
         if waited_s <= self._slow_s:
             return []
         return [
-            f"The start waited {waited_s:.0f} s for the tool server {name}; `startup_timeout_s` is its limit."
+            f"The session waited {waited_s:.0f} s for the tool server {name} to start."
+            " `startup_timeout_s` limits this wait."
         ]
 
     async def _offers(self, connection: ServerConnection) -> Offered:

@@ -172,12 +172,12 @@ class CallProgress:
             self._context.emit(f"{progress:g}{of} {one_line(message or '')}".rstrip() + "\n")
 
     def pause(self) -> None:
-        """Stop the clock of silence."""
+        """Pause the time limit, because the call waits for a person."""
         self._is_paused = True
         self._set_deadline(None)
 
     def restart(self) -> None:
-        """Let the time of silence begin now."""
+        """Let the time limit begin again now."""
         self._is_paused = False
         self._set_deadline(asyncio.get_running_loop().time() + self._quiet_s)
 

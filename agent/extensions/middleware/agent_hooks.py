@@ -1,6 +1,6 @@
 """Hooks for one agent, and hooks for all agents of a class."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, cast
 
@@ -48,14 +48,9 @@ class HasHooks:
     @cached_property
     def hook_middleware(self) -> HookMiddleware:
         """The middleware that calls the hooks."""
-        return HookMiddleware(self._list_hook_tables)
+        owners = [owner for owner in reversed(type(self).__mro__) if issubclass(owner, HasHooks)]
+        return HookMiddleware((*map(_table_of, owners), self._own_hooks))
 
     @cached_property
     def _own_hooks(self) -> HookTable:
         return HookTable()
-
-    def _list_hook_tables(self) -> Iterator[HookTable]:
-        for owner in reversed(type(self).__mro__):
-            if issubclass(owner, HasHooks):
-                yield _table_of(owner)
-        yield self._own_hooks

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, get_args, overload
 
@@ -118,13 +118,13 @@ class HookMiddleware(Middleware):
 
     name = "hooks"
 
-    def __init__(self, tables: Callable[[], Iterable[HookTable]]) -> None:
-        """`tables` returns the tables that are active now, the outermost first."""
+    def __init__(self, tables: Sequence[HookTable]) -> None:
+        """`tables` are the tables whose hooks are called, the outermost first."""
         self._tables = tables
 
     @property
     def is_enabled(self) -> bool:
-        return any(self._tables())
+        return any(self._tables)
 
     async def rewrite_message(self, message: UserContent) -> UserContent:
         return await self._change("pre_reply", message, Sequence)
@@ -158,7 +158,7 @@ class HookMiddleware(Middleware):
         await self._watch("post_observe", text)
 
     def _hooks(self, moment: HookMoment) -> list[Hook]:
-        found = [hook for table in self._tables() for hook in table.of(moment)]
+        found = [hook for table in self._tables for hook in table.of(moment)]
         return found[::-1] if moment.startswith("post_") else found
 
     async def _change(self, moment: HookMoment, value: ValueT, kind: type[Any]) -> ValueT:

@@ -1,4 +1,4 @@
-"""The tool `execute_python`: a model acts by Python code, in sessions of the command with that setting."""
+"""The tool `execute_python` in sessions of the command `sandbur`, where the setting switches it on."""
 
 from ...config.setting import Setting
 from ..extension import Extension

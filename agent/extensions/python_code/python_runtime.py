@@ -11,8 +11,8 @@ from ...runtime.extension_runtime import ExtensionRuntime
 
 
 class PythonRuntime(ExtensionRuntime):
-    """Adds the tool where the setting asks for it. An agent in a program adds `sandbur.python_tool`
-    itself."""
+    """Adds the tool if the setting `execute_python` is on. A program gives the tool to its agent itself, with
+    `sandbur.python_tool`."""
 
     def tool_sources(
         self, session: SessionSettings, definition: Definition, needs_model: bool
@@ -23,8 +23,8 @@ class PythonRuntime(ExtensionRuntime):
 
 
 class PythonSource:
-    """The source of the tool `execute_python`. The functions for its code are bound later, once the session
-    has all of its tools."""
+    """The source of the tool `execute_python`. The tool gets its functions later, when all tools of the
+    session are known."""
 
     name = "python"
 

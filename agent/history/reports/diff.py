@@ -65,8 +65,8 @@ def _pair_steps(
         )
 
 
-def _whole(step: TimelineStep) -> tuple[str, str]:
-    return step.action, step.text
+def _whole(step: TimelineStep) -> Hashable:
+    return step.action, step.text, step.calls
 
 
 def _action(step: TimelineStep) -> str:
@@ -99,7 +99,7 @@ def parting(left: Lineage, right: Lineage) -> Parting | None:
 
 
 def _owner(lineage: Lineage, seq: int) -> str:
-    """Return the session that recorded a step. A fork at an early step of a fork leads to the parent."""
+    """Return the session that recorded a step. The steps before a fork were recorded by its parent."""
     return next(session_id for session_id, limit in lineage if limit is None or seq <= limit)
 
 
@@ -107,11 +107,13 @@ def _owner(lineage: Lineage, seq: int) -> str:
 class Totals:
     steps: int
     usage: Usage | None
-    """The sum of all recorded usage, or None if none was recorded."""
+    """The sum of all recorded usage, or None if the session recorded no usage."""
     model_s: float | None
     """Seconds in model calls, including retries."""
     tool_s: float
-    """Seconds between the starts and the ends of calls. Calls that ran at the same time count separately."""
+    """Seconds between the starts and the ends of calls. Calls that ran at the same time count separately, but
+    nested calls count only as part of the call that made them.
+    """
     run_s: float | None
     """Seconds in runs, without the time between them."""
 
@@ -127,7 +129,7 @@ def totals(
         steps=steps,
         usage=sum((model.total_usage for model in models), Usage()) if found else None,
         model_s=sum(model.duration_ms for model in models) / 1000 if found else None,
-        tool_s=sum(call.seconds or 0 for call in calls if call.last_step > after_seq),
+        tool_s=sum(call.seconds or 0 for call in calls if call.last_step > after_seq and not call.is_nested),
         run_s=sum(end.duration_ms for end in ends) / 1000 if found else None,
     )
 
@@ -222,7 +224,10 @@ def _text(run: ComparedRun) -> str:
 def _side(store: Store, session_id: str, seq: int) -> _Side:
     view = store.show(session_id)
     mask = masker_for_display(view.settings.cwd).text
-    steps = [replace(step, text=mask(step.text)) for step in list_timeline(store.database, session_id)]
+    steps = [
+        replace(step, text=mask(step.text), calls=tuple(map(mask, step.calls)))
+        for step in list_timeline(store.database, session_id)
+    ]
     calls = [_mask_call(call, mask) for call in read_recorded_calls(store, session_id)]
     own = sum(step.seq > seq for step in steps)
     run = ComparedRun(

@@ -38,8 +38,8 @@ class _CallDecisions(NamedTuple):
 
 
 def past_calls(store: Store, since: str = "") -> Iterator[PastCall]:
-    """Yield the calls since a time (UTC, ISO 8601), without invalid ones. A call that a fork inherited counts
-    once."""
+    """Yield the calls since a time (UTC, ISO 8601), without invalid ones. A call that a fork has from its
+    parent is yielded once."""
     for summary in takewhile(lambda one: one.updated_at >= since, store.newest_sessions()):
         yield from _calls_of(store, summary.id, since)
 

@@ -1,4 +1,4 @@
-"""Reads all records of a session once, and builds the account of its run."""
+"""Reads all records of a session once, and builds the content of its report, an `Account`."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,7 +1,7 @@
 """Reads the calls of a run with all of their records in the journal and the file history."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 from itertools import islice
@@ -9,14 +9,18 @@ from pathlib import Path
 
 from ....actions.masking.references import mask_arguments
 from ....actions.tools.registry import traits_of
-from ....state.calls import FileChange
+from ....state.calls import FileChange, PendingCall, parent_call_id_of
 from ....state.conversation.messages import ToolResult, ToolUse, find_subject, parse_json_object
 from ....state.process.clock import count_milliseconds
+from ....state.store.call_moves import (
+    find_nested_call,
+    find_recorded_result,
+    list_placed_moves,
+    waits_for_nested,
+)
 from ....state.store.recording import (
     CallMove,
     Lineage,
-    list_call_moves,
-    list_placed_moves,
     list_tool_uses,
     load_output_sizes,
 )
@@ -26,7 +30,7 @@ from ..timeline import cut_line, title_call
 from .run_report import CallAccount, CutText, FileDiff, RecordedVerdict, Room, cut
 
 _MAX_BYTES = 400_000
-"""The most bytes of a content that is compared."""
+"""Larger contents are not compared. In bytes."""
 
 ContentOf = Callable[[str], bytes | None]
 
@@ -47,7 +51,7 @@ class FoundContents:
             self._written[hashlib.sha256(content.encode()).hexdigest()] = content
 
     def is_at(self, digest: str | None, path: str) -> None:
-        """Note the path that last had a content."""
+        """Note the last known path of a content."""
         if digest is not None:
             self._places[digest] = path
 
@@ -116,11 +120,17 @@ class CallBook:
         self.masker = masker_for_display(store.index.settings(lineage[-1][0]).cwd)
         self._contents = FoundContents(store.open_files(lineage[-1][0]).read_content, self.masker.text)
         self._moves: dict[str, list[CallMove]] = {}
+        self._nested: dict[str, dict[str, PendingCall]] = {}
+        """The nested calls by the ids of their parent and of the call."""
+        self._requested = 0
+        """How many calls messages have requested so far."""
         self._changes: dict[str, dict[str, FileChange]] = {}
         self._sizes: dict[str, int] = {}
+        for _, move in list_placed_moves(store.database, lineage):
+            self._moves.setdefault(move.call_id, []).append(move)
+            if (made := find_nested_call(move)) is not None:
+                self._nested.setdefault(made.parent_call_id, {}).setdefault(made.call_id, made)
         for owner, limit in lineage:
-            for move in list_call_moves(store.database, owner):
-                self._moves.setdefault(move.call_id, []).append(move)
             for _, call_id, change in store.open_files(owner).list_changes(-1, limit):
                 self._changes.setdefault(call_id, {})[change.path] = change
                 self._contents.is_at(change.after, change.path)
@@ -128,7 +138,18 @@ class CallBook:
         self.room = Room.for_calls(len(self._moves))
 
     def add_request(self, use: ToolUse) -> CallAccount:
-        """Return the account of the call that a message requests."""
+        """Return the account of the call that a message requests, with the calls that its tool made."""
+        self._requested += 1
+        call = self._add_call(use, str(self._requested))
+        for place, made in enumerate(self._nested.get(use.call_id, {}).values(), 1):
+            request = ToolUse(call_id=made.call_id, tool=made.tool, arguments=made.arguments)
+            call.calls.append(self._add_call(request, f"{call.number}.{place}"))
+            # The result is only in the journal.
+            for result in filter(None, map(find_recorded_result, self._moves[made.call_id])):
+                self.note_result(result)
+        return call
+
+    def _add_call(self, use: ToolUse, number: str) -> CallAccount:
         moves = self._moves.get(use.call_id, [])
         arguments = mask_arguments(use.arguments, self.masker)
         call = CallAccount(
@@ -136,9 +157,9 @@ class CallBook:
             tool=use.tool,
             arguments=cut(arguments, self.room.output_chars * 2),
             subject=cut_line(find_subject(arguments), _SUBJECT_CHARS),
-            number=len(self._calls) + 1,
-            verdicts=[_verdict(move) for move in moves if move.text("settled_as") or move.text("decision")],
-            started=[move.at for move in moves if move.move == "started"],
+            number=number,
+            verdicts=list(_list_verdicts(moves)),
+            started=list(_list_starts(moves)),
             output_bytes=self._sizes.get(use.call_id, 0),
             arguments_sha256=next((move.text("arguments_sha256") for move in reversed(moves)
                                    if move.text("arguments_sha256")), ""),
@@ -157,7 +178,7 @@ class CallBook:
             self._note_written(ToolUse(call_id=call_id, tool=call.tool, arguments=arguments))
 
     def note_result(self, result: ToolResult) -> bool:
-        """Add the result of a call; return whether a message has requested the call."""
+        """Add the result of a call; return whether the call is known."""
         call = self._calls.get(result.call_id)
         if call is not None and not result.put_away:
             call.outcome = result.outcome
@@ -169,7 +190,7 @@ class CallBook:
         return self._calls.get(call_id)
 
     def close(self) -> None:
-        """Make the diffs of files, once all writes are known."""
+        """Make the diffs of all changed files. Call this after the last call was added."""
         for call_id, changes in self._changes.items():
             call = self._calls.get(call_id)
             if call is not None:
@@ -186,8 +207,28 @@ class CallBook:
             self._contents.wrote(content)
 
 
+def _list_verdicts(moves: Iterable[CallMove]) -> Iterator[RecordedVerdict]:
+    for move in moves:
+        if (move.text("settled_as") or move.text("decision")) and not waits_for_nested(move):
+            yield _verdict(move)
+
+
+def _list_starts(moves: Iterable[CallMove]) -> Iterator[str]:
+    """Yield the times of the starts, without those that ended because a nested call needed a decision."""
+    last = ""
+    for move in moves:
+        if move.move == "started":
+            yield from filter(None, [last])
+            last = move.at
+        elif waits_for_nested(move):
+            last = ""
+    yield from filter(None, [last])
+
+
 def _verdict(move: CallMove) -> RecordedVerdict:
-    """Return the decision in a move of a call. The oldest moves do not contain allowed calls."""
+    """Return the decision in a move. The oldest moves do not contain the decision if the gate allowed the
+    call.
+    """
     return RecordedVerdict(
         at=move.at,
         by=move.text("decided_by") or "policy",
@@ -218,6 +259,11 @@ class RecordedCall:
     """The duration from its last start to its end, in seconds; None if unknown."""
 
     @property
+    def is_nested(self) -> bool:
+        """Return whether the tool of another call made the call."""
+        return bool(parent_call_id_of(self.call_id))
+
+    @property
     def was_asked(self) -> bool:
         """Return whether a person had to decide about the call."""
         return len(self.verdicts) > 1 or self.verdicts[0].decision == "undecided"
@@ -235,6 +281,8 @@ def read_recorded_calls(store: Store, session_id: str) -> list[RecordedCall]:
         if known is not None:
             calls[move.call_id] = replace(_apply_move(known, move), last_step=step)
         elif move.move == "proposed":
+            if (made := find_nested_call(move)) is not None:
+                titles[move.call_id] = title_call(made)
             title = titles.get(move.call_id, move.text("tool"))
             calls[move.call_id] = RecordedCall(move.call_id, title, step, step, (_verdict(move),))
     return list(calls.values())
@@ -242,6 +290,8 @@ def read_recorded_calls(store: Store, session_id: str) -> list[RecordedCall]:
 
 def _apply_move(call: RecordedCall, move: CallMove) -> RecordedCall:
     match move.move:
+        case "decided" if waits_for_nested(move):
+            return call
         case "decided":
             return replace(call, verdicts=(*call.verdicts, _verdict(move)))
         case "started":

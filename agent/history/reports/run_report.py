@@ -60,8 +60,8 @@ class CallAccount:
     """The arguments as the model wrote them, or as a person changed them."""
     subject: str
     """The subject of the call on one line, such as the command, the path or the pattern."""
-    number: int
-    """The number of the call in this report."""
+    number: str
+    """The number of the call in this report. The calls below call 3 have the numbers 3.1, 3.2 and so on."""
     verdicts: list[RecordedVerdict] = field(default_factory=list[RecordedVerdict])
     started: list[str] = field(default_factory=list[str])
     """The times of its starts, UTC in ISO 8601."""
@@ -74,6 +74,8 @@ class CallAccount:
     duration_ms: int | None = None
     arguments_sha256: str = ""
     diffs: tuple[FileDiff, ...] = ()
+    calls: list["CallAccount"] = field(default_factory=list["CallAccount"])
+    """The calls that this call made, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class RunBoundary:
-    """A process resumed the session, or ended its run."""
+    """The beginning of a run, in which a process continues the session, or the end of a run."""
 
     number: int
     is_end: bool
@@ -193,7 +195,7 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True)
 class EndPosition:
-    """The position of the session after its last step."""
+    """What the session has reached with its last step."""
 
     mode: str = ""
     goal: str = ""
@@ -272,9 +274,9 @@ class Facts:
     files: dict[str, list[CallAccount]] = field(default_factory=dict[str, list[CallAccount]])
     """Path -> the calls that changed the file."""
     troubles: list[_Trouble] = field(default_factory=list[_Trouble])
-    """The times and the texts of errors."""
+    """The time of each problem, and what it was."""
     decided: list[CallAccount] = field(default_factory=list[CallAccount])
-    """The calls with a question, a denial or a settled outcome."""
+    """The calls that a person was asked about, that were denied, or whose unknown outcome was settled."""
 
 
 def facts_of(account: Account) -> Facts:
@@ -312,7 +314,7 @@ def _count_model_call(facts: Facts, used: ModelUsed, at: str) -> None:
 
 
 def count_call(facts: Facts, call: CallAccount, at: str, waiting: frozenset[str]) -> None:
-    """Count the decisions, the outcome and the changes of one call."""
+    """Count the decisions, the outcome and the changes of one call, and of the calls below it."""
     facts.calls += 1
     facts.failed_calls += call.outcome not in ("ok", None)
     facts.waiting += call.call_id in waiting
@@ -327,3 +329,5 @@ def count_call(facts: Facts, call: CallAccount, at: str, waiting: frozenset[str]
         facts.troubles.append((at, call))
     if any(verdict.who or verdict.decision in ("undecided", "denied") for verdict in call.verdicts):
         facts.decided.append(call)
+    for made in call.calls:
+        count_call(facts, made, made.started[0] if made.started else at, waiting)

@@ -11,6 +11,7 @@ from ....state.calls import parent_call_id_of
 from ....state.databases.database import Database
 from ....state.process.clock import count_milliseconds, format_time
 from ....state.session import SessionSummary
+from ....state.store.call_moves import waits_for_nested
 from ....state.store.journal import find_unused_reply
 from ....state.store.recording import (
     CallMove,
@@ -113,7 +114,7 @@ class Stats:
     failures: Counter[str] = field(default_factory=Counter[str])
     """Error code -> the number of runs and model calls that failed with it."""
     untraced: int = 0
-    """The number of sessions with a part from before single model calls were recorded."""
+    """The number of sessions that are partly older than the records of single model calls."""
 
 
 def stats_of(store: Store, since: datetime | None = None) -> Stats:
@@ -225,7 +226,7 @@ class _Reader:
                     self._count_finished(tools.get(move.call_id, "?"), move, started)
             else:
                 tools[move.call_id] = move.text("tool")
-                if counts:
+                if counts and not waits_for_nested(move):
                     self._count_decision(move)
 
     def _count_finished(self, tool: str, move: CallMove, started: CallMove | None) -> None:

@@ -182,7 +182,9 @@ class RunSpan:
         if call is not None:
             self._outlet.meters.approval("allowed", call.decided_by, encodable(event.tool))
         attributes = {**of_start(event, call), **content}
-        span = self._begin(names.EXECUTE_TOOL, event.tool, SpanKind.INTERNAL, attributes, start_ns)
+        parent = self._tools.get(event.parent_call_id)
+        context = None if parent is None else set_span_in_context(parent.span, self._outlet.parent)
+        span = self._begin(names.EXECUTE_TOOL, event.tool, SpanKind.INTERNAL, attributes, start_ns, context)
         self._tools[event.call_id] = _RunningTool(encodable(event.tool), span, start_ns)
         self._tool_calls += 1
 
@@ -222,11 +224,17 @@ class RunSpan:
         self._outlet.meters.run.record((end_ns - self._start_ns) / 1e9, measured)
 
     def _begin(
-        self, operation: str, what: str, kind: SpanKind, attributes: Attributes, start_ns: int
+        self,
+        operation: str,
+        what: str,
+        kind: SpanKind,
+        attributes: Attributes,
+        start_ns: int,
+        context: Context | None = None,
     ) -> Span:
         return self._outlet.tracer.start_span(
             f"{operation} {encodable(what)}",
-            self._context,
+            context or self._context,
             kind,
             attributes={
                 names.OPERATION: operation,

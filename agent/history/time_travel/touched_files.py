@@ -11,9 +11,9 @@ from ....actions.workspace.content_cache import FileState, digest_of, read_file_
 from ....actions.workspace.paths import format_size
 from ....actions.workspace.text import detect_text_form, format_diff
 from ....state.calls import FileChange
+from ....state.store.call_moves import list_placed_moves
 from ....state.store.files.file_history import RecordedChange
 from ....state.store.journal import RESTORE
-from ....state.store.recording import list_placed_moves
 from ....state.store.store import Store
 from ...session.secrets import masker_for_display
 

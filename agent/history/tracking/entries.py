@@ -2,14 +2,16 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import PurePath
 from typing import Any, NamedTuple, cast
 
+from ....state.calls import parent_call_id_of
 from ....state.conversation.messages import Message, ToolResult
 from ....state.process.clock import format_time
+from ....state.store.call_moves import find_recorded_result
 from ....state.store.recording import CallMove
 from ....state.trace import ModelCalled
 from .texts import Json, Texts, message_view
@@ -23,6 +25,8 @@ class SpanDraft:
     began_at: str
     ended_at: str | None
     attributes: Json = field(default_factory=dict[str, Any])
+    below: list["SpanDraft"] = field(default_factory=list["SpanDraft"])
+    """The spans of the calls that the tool of this call made."""
 
 
 def begin_entry(seq: int, at: str, action: str, inputs: Json) -> Json:
@@ -63,23 +67,33 @@ def spans(seq: int, drafts: Sequence[SpanDraft]) -> tuple[list[Json], list[Json]
     """Return the spans of a step in the order of their beginnings, and their attributes."""
     found: list[Json] = []
     span_facts: list[Json] = []
-    # The UI sorts ids as texts, so all ids of a step have the same number of digits.
-    width = len(str(len(drafts)))
-    for number, draft in enumerate(sorted(drafts, key=lambda draft: draft.began_at)):
-        span_id = f"{seq}:{number:0{width}d}"
-        found.append(_span(seq, span_id, draft))
+    for place, parent, draft in _place_spans("", drafts):
+        span_id = f"{seq}:{place}"
+        found.append(_span(seq, span_id, f"{seq}:{parent}" if parent else None, draft))
         span_facts += attributes(seq, span_id, draft.attributes, draft.began_at)
     return found, span_facts
 
 
-def _span(seq: int, span_id: str, draft: SpanDraft) -> Json:
+def _place_spans(parent: str, drafts: Sequence[SpanDraft]) -> Iterator[tuple[str, str, SpanDraft]]:
+    """Yield each span after its place and the place of its parent, which is empty for the outer spans.
+
+    The UI sorts places as texts and indents a span by the dots in its place, such as `2.07`.
+    """
+    width = len(str(len(drafts)))
+    for number, draft in enumerate(sorted(drafts, key=lambda draft: draft.began_at)):
+        place = f"{parent}.{number:0{width}d}" if parent else f"{number:0{width}d}"
+        yield place, parent, draft
+        yield from _place_spans(place, draft.below)
+
+
+def _span(seq: int, span_id: str, parent_id: str | None, draft: SpanDraft) -> Json:
     begin: Json = {
         "type": "begin_span",
         "start_time": draft.began_at,
         "action_sequence_id": seq,
         "span_id": span_id,
         "span_name": draft.name,
-        "parent_span_id": None,
+        "parent_span_id": parent_id,
         "span_dependencies": [],
     }
     end = {"type": "end_span", "end_time": draft.ended_at, "action_sequence_id": seq, "span_id": span_id}
@@ -140,9 +154,9 @@ def tool_spans(
 ) -> list[SpanDraft]:
     """Return a span for each start of a call, and for each end without a start.
 
-    A span whose end is not recorded is open.
+    A span whose end is not recorded is open. Calls that a tool made are below the span of the tool's call.
     """
-    spans: list[SpanDraft] = []
+    spans: list[tuple[str, SpanDraft]] = []
     span_facts: dict[str, Json] = {}
     open_spans: dict[str, SpanDraft] = {}
     for move in moves:
@@ -156,17 +170,35 @@ def tool_spans(
         known |= {name: texts.value(value) for name, value in move.body.items() if name != "result"}
         if move.move == "started":
             open_spans[call_id] = _open_span(known, move.at)
-            spans.append(open_spans[call_id])
+            spans.append((call_id, open_spans[call_id]))
         elif move.move == "finished":
             span = open_spans.pop(call_id, None)
             if span is None:
                 span = _open_span(known, move.at)
-                spans.append(span)
+                spans.append((call_id, span))
             span.ended_at = move.at
-            span.attributes |= {**known, **_ending(call_id, files, results, texts)}
-    for span in spans:
+            result = results.get(call_id) or find_recorded_result(move)
+            span.attributes |= {**known, **_ending(result, files.get(call_id, ()), texts)}
+    for _, span in spans:
         span.attributes = _in_order(span.attributes)
-    return spans
+    return _nest(spans)
+
+
+def _nest(spans: Sequence[tuple[str, SpanDraft]]) -> list[SpanDraft]:
+    """Return the outer spans. Each nested call is put below the last span of its parent that began before it.
+
+    A nested call that a person approved runs before its parent starts again, so it is below the next span of
+    its parent.
+    """
+    parents: dict[str, list[SpanDraft]] = {}
+    for call_id, span in spans:
+        parents.setdefault(call_id, []).append(span)
+    outer: list[SpanDraft] = []
+    for call_id, span in spans:
+        above = parents.get(parent_call_id_of(call_id), [])
+        earlier = [one for one in above if one.began_at <= span.began_at]
+        (earlier[-1].below if earlier else above[0].below if above else outer).append(span)
+    return outer
 
 
 def _in_order(span_facts: Json) -> Json:
@@ -185,14 +217,12 @@ def _open_span(known: Json, at: str) -> SpanDraft:
     return SpanDraft(name, at, None, dict(known))
 
 
-def _ending(
-    call_id: str, files: Mapping[str, Sequence[str]], results: Mapping[str, ToolResult], texts: Texts
-) -> Json:
+def _ending(result: ToolResult | None, changed: Sequence[str], texts: Texts) -> Json:
     ending: Json = {}
-    if (result := results.get(call_id)) is not None:
+    if result is not None:
         ending["duration_ms"] = result.duration_ms
         ending["result"] = texts.format_text(result.content, _SHORT)
-    if changed := files.get(call_id):
+    if changed:
         ending["changed_files"] = [texts.format_text(path) for path in changed]
     return ending
 

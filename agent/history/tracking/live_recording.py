@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from ....state.application import ApplicationState
 from ....state.databases.database import Database
+from ....state.store.call_moves import find_nested_call, without_nested
 from ....state.store.recording import (
     CallMove,
     RecordedStep,
@@ -38,6 +39,8 @@ class LiveRecording:
         """Call id -> the paths that the call changed."""
         self.facts: dict[str, dict[str, Any]] = {}
         """Call id -> the proposal of the call and the decisions about it."""
+        self.nested: dict[str, str] = {}
+        """Call id -> the arguments of a call that a tool made: no message contains them."""
         self._files_read = -1
         self._fold = StepFold(database, None if parent is None else load_state(database, *parent))
 
@@ -52,7 +55,9 @@ class LiveRecording:
         for move in list_call_moves(database, name, after=self.moves[-1].n if self.moves else -1):
             self.moves.append(move)
             if move.move in ("proposed", "decided"):
-                self.facts.setdefault(move.call_id, {}).update(move.body)
+                self.facts.setdefault(move.call_id, {}).update(without_nested(move.body))
+            if (call := find_nested_call(move)) is not None:
+                self.nested[move.call_id] = call.arguments
         self.traces += list_traces(database, name, self.traces[-1].n if self.traces else -1)
 
 

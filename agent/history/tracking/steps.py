@@ -6,6 +6,7 @@ from typing import Any
 
 from ....state.application import ApplicationState
 from ....state.conversation.messages import Message, ToolResult, parse_json_or_text
+from ....state.store.call_moves import NESTED, without_nested
 from ....state.store.recording import CallMove, MessagePages, RecordedStep, Reference, list_objects
 from ....state.trace import RunEnded
 from ...graph import HALTS, traits_of
@@ -37,7 +38,11 @@ def describe_run_events(passed: Interval, texts: Texts) -> Json:
         facts["earlier_attempts"] = [
             {"at": one.began.at, "ended": _end(one.ended, texts)} for one in passed.attempts
         ]
-    if proposed := _moves(passed.moves, "proposed", texts):
+    # A nested call is a span. Only one that waits for a decision has none yet.
+    moves = [
+        move for move in passed.moves if not move.body.get(NESTED) or move.text("decision") == "undecided"
+    ]
+    if proposed := _moves(moves, "proposed", texts):
         facts["proposed_calls"] = proposed
     return facts
 
@@ -66,7 +71,7 @@ def _list_decisions(step: RecordedStep, texts: Texts) -> list[Json]:
 
 def _moves(moves: Iterable[CallMove], kind: str, texts: Texts) -> list[Json]:
     return [
-        {"call_id": move.call_id, "at": move.at, **texts.value(move.body)}
+        {"call_id": move.call_id, "at": move.at, **texts.value(without_nested(move.body))}
         for move in moves
         if move.move == kind
     ]
@@ -227,7 +232,7 @@ class StepRenderer:
         self, seq: int, index: int, passed: Interval, facts: Json, at: str, ended_at: str | None
     ) -> Json:
         drafts = self._spans(index, passed)
-        for draft in drafts:
+        for draft in (*drafts, *(one for outer in drafts for one in outer.below)):
             if draft.ended_at is None:
                 # An open span extends to the present moment.
                 draft.ended_at = ended_at
@@ -291,11 +296,16 @@ class StepRenderer:
         return models + tool_spans(
             passed.moves,
             self._recording.facts,
-            {**self._messages.arguments(calls), **self._describe_edit(index)},
+            {**self._messages.arguments(calls), **self._describe_nested(calls), **self._describe_edit(index)},
             self._recording.files,
             self._messages.results(done),
             self._texts,
         )
+
+    def _describe_nested(self, call_ids: Sequence[str]) -> Mapping[str, Any]:
+        """Return the arguments of the calls that tools made."""
+        known = self._recording.nested
+        return {one: arguments_view(known[one], self._texts) for one in call_ids if one in known}
 
     def _describe_edit(self, index: int) -> Json:
         """Return the arguments that a person wrote in place of the model's."""

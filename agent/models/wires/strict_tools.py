@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 from ....actions.ports import ToolSpec
@@ -20,16 +21,28 @@ _FORMATS = frozenset(("date-time", "time", "date", "duration", "email", "hostnam
 """The text formats that providers support."""
 TEXT_LIMITS = ("minLength", "maxLength", "uniqueItems")
 """The keywords of schemas that OpenAI does not support in strict tools."""
+_MOST_SCHEMAS = 512
+"""The most schemas whose strict form is kept: each session of a process declares nearly the same tools."""
 
 
 def strict_parameters(tool: ToolSpec, moved: Collection[str] = TEXT_LIMITS) -> dict[str, Any] | None:
     """Return the strict form of a tool's parameters, or None if they cannot be declared strictly.
 
     In the strict form every field is required, and an optional field may be null. The keywords `moved`,
-    unknown formats and default values become part of the descriptions.
+    unknown formats and default values become part of the descriptions. Sessions share the result, which
+    nobody may change.
     """
     try:
-        schema = strict(_describe_unsupported(tool.parameters))
+        return _make_strict(json.dumps(tool.parameters), tuple(moved))
+    except RecursionError:
+        return None
+
+
+@lru_cache(_MOST_SCHEMAS)
+def _make_strict(parameters: str, moved: tuple[str, ...]) -> dict[str, Any] | None:
+    """Return the strict form of a schema in JSON, or None."""
+    try:
+        schema = strict(_describe_unsupported(json.loads(parameters)))
     except (NotStrict, BadSchema, RecursionError):
         return None
     if any(_REFUSED & one.keys() for one in _schemas(schema)):

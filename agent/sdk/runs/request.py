@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, cast
 
@@ -142,6 +142,20 @@ def require_message(request: RunRequest[Any]) -> None:
                 f"`{name}` is for a run that begins with a message; a run that continues keeps its own.",
                 "Leave it out, or send a message.",
             )
+
+
+def list_observed(message: str | Iterable[str]) -> list[str]:
+    """Return the texts that a program observes; raises `TypeError` for anything else."""
+    if isinstance(message, str):
+        return [message]
+    texts: list[Any] = list(message) if isinstance(cast("object", message), Iterable) else [message]
+    for text in texts:
+        if not isinstance(text, str):
+            raise WrongType(
+                f"`observe` takes a text or a list of texts, not {type(text).__name__}.",
+                "Pass the text of the message.",
+            )
+    return texts
 
 
 RunInstructions = Callable[..., str | Awaitable[str]]

@@ -133,10 +133,10 @@ class SqliteDatabase:
             self.commit([(text, ()) for text in TEXT_INDEX.creations])
 
     def find_problems(self) -> list[str]:
-        return self._wait_for_lock(lambda: check_integrity(self._connection))
+        return self._wait_for_lock(partial(self._use_connection, check_integrity))
 
     def find_damaged_indexes(self) -> list[str]:
-        return self._wait_for_lock(lambda: name_damaged_indexes(self._connection))
+        return self._wait_for_lock(partial(self._use_connection, name_damaged_indexes))
 
     def reindex(self) -> None:
         try:
@@ -168,6 +168,10 @@ class SqliteDatabase:
     def compact(self) -> None:
         for sql in ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
             self._wait_for_lock(partial(self._run, sql))
+
+    def _use_connection(self, work: Callable[[sqlite3.Connection], ResultT]) -> ResultT:
+        with self._lock:
+            return work(self._connection)
 
     def _run(self, sql: str) -> None:
         with self._lock:

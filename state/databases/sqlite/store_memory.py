@@ -2,7 +2,6 @@
 
 import sqlite3
 import threading
-from functools import cache
 
 from .lock_holder import LockHolder
 
@@ -54,7 +53,10 @@ class StoreMemory:
         return -1
 
 
-@cache
+_memories: dict[str, StoreMemory] = {}
+
+
 def find_memory(url: str) -> StoreMemory:
     """Return the database of this process with this URL: `memory:`, or `memory:NAME` for another one."""
-    return StoreMemory(url)
+    # One operation of a dict: all threads that open a store at the same time get the same database.
+    return _memories.setdefault(url, StoreMemory(url))

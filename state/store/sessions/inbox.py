@@ -2,14 +2,14 @@
 
 import json
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from ...application import InboxTaken
 from ...conversation.messages import parse_json_object
 from ...databases.chain import insert_row
-from ...databases.database import Database, GuardedUpdate, Statement, exists, insert_once, update
+from ...databases.database import Database, GuardedUpdate, Statement, exists, insert, insert_once, update
 from ...errors import GuardFailed, StoreError, UsageError
 from ...process.clock import now
 from ...process.crashpoints import reach
@@ -18,8 +18,19 @@ from ..recording import load_state
 from .listing import load_lineage
 
 MOST_CHARS = 256 * 1024
+MOST_AT_ONCE = 10_000
+MOST_CHARS_AT_ONCE = 16 * 1024 * 1024
+"""The limits of one call of `add_many`, because a database keeps an open transaction in memory."""
 WITHDRAWN = "withdrawn"
 _MOST_TRIES = 50
+
+
+class NewMessage(NamedTuple):
+    """A message to be written."""
+
+    text: str
+    context: str = ""
+    """A text that a hook adds for the model."""
 
 
 class Inbox:
@@ -76,18 +87,36 @@ class Inbox:
 
         Its number is larger than `above`: an import brings the numbers of taken messages, but not their rows.
         """
-        if len(text) + len(context) > MOST_CHARS:
-            raise UsageError(f"A message may have {MOST_CHARS:,} characters; this one has {len(text):,}.")
-        more = {"context": context, "from_outside": is_from_outside}
-        fields = {"text": text, **{name: value for name, value in more.items() if value}}
-        number = await self._insert(kind, json.dumps(fields, ensure_ascii=True), above)
-        added = self._known[number] = WaitingMessage(number, kind, text, context, is_from_outside)
+        [added] = await self.add_many(kind, [NewMessage(text, context)], above, is_from_outside)
         return added
 
-    async def add_from_outside(self, kind: InboxKind, text: str) -> WaitingMessage:
-        """Write a message for a session that another process runs."""
+    async def add_many(
+        self,
+        kind: InboxKind,
+        messages: Sequence[NewMessage],
+        above: int = 0,
+        is_from_outside: bool = False,
+    ) -> tuple[WaitingMessage, ...]:
+        """Write messages in one transaction: all of them are on disk when this returns, or none.
+
+        Their numbers follow each other. See `add`. Raises `UsageError` for too many or too long messages.
+        """
+        if not messages:
+            return ()
+        _require_short(messages)
+        bodies = [_make_body(one, is_from_outside) for one in messages]
+        first = await self._insert(kind, bodies, above)
+        added = tuple(
+            WaitingMessage(number, kind, one.text, one.context, is_from_outside)
+            for number, one in enumerate(messages, first)
+        )
+        self._known.update((one.number, one) for one in added)
+        return added
+
+    async def add_from_outside(self, kind: InboxKind, *texts: str) -> tuple[WaitingMessage, ...]:
+        """Write messages for a session that another process runs, in one transaction."""
         above = await self._database.offload(self._find_newest_taken)
-        return await self.add(kind, text, above=above, is_from_outside=True)
+        return await self.add_many(kind, [NewMessage(text) for text in texts], above, is_from_outside=True)
 
     async def withdraw(self, number: int) -> bool:
         """Withdraw a message. Return False if it was withdrawn before."""
@@ -105,27 +134,34 @@ class Inbox:
         reach("inbox_withdraw_after_commit")
         return True
 
-    async def _insert(self, kind: InboxKind, body: str, above: int) -> int:
+    async def _insert(self, kind: InboxKind, bodies: Sequence[str], above: int) -> int:
+        """Insert a row for each body, and return the number of the first one."""
         token = secrets.token_hex(16)
         for _ in range(_MOST_TRIES):
-            number = max(await self._database.offload(self._next_number), above + 1)
-            place = {"session_id": self._session_id, "n": number}
-            row = {**place, "kind": kind, "at": now(), "token": token, "body": body}
-            claim = insert_once("inbox", row, unless=place)
+            first = max(await self._database.offload(self._next_number), above + 1)
+            place = {"session_id": self._session_id, "n": first}
+            shared = {"session_id": self._session_id, "kind": kind, "at": now(), "token": token}
+            rows = [{**shared, "n": number, "body": body} for number, body in enumerate(bodies, first)]
+            claim = insert_once("inbox", rows[0], unless=place)
             guard = GuardedUpdate(claim, exists("inbox", {**place, "token": token}))
             reach("inbox_before_commit")
             try:
-                await self._database.acommit([], guard)
+                await self._database.acommit([insert("inbox", row) for row in rows[1:]], guard)
             except GuardFailed:
                 continue
             except StoreError:
                 # Two processes wrote at the same time, and the database accepted one of them.
-                if await self._database.offload(partial(self._database.query, *exists("inbox", place))):
+                if await self._database.offload(partial(self._has_rows, first, len(rows))):
                     continue
                 raise
             reach("inbox_after_commit")
-            return number
+            return first
         raise StoreError("Too many other processes write to this session.", "Try again.")
+
+    def _has_rows(self, first: int, count: int) -> bool:
+        """Return whether one of these numbers is in use."""
+        sql = "SELECT 1 FROM inbox WHERE session_id = ? AND n >= ? AND n < ? LIMIT 1"
+        return bool(self._database.query(sql, (self._session_id, first, first + count)))
 
     def _find_newest_taken(self) -> int:
         taken = self.load_taken()
@@ -161,6 +197,26 @@ def insert_imported(session_id: str, number: int, kind: InboxKind, text: str) ->
     """Return the statement that stores a message of an imported session."""
     body = json.dumps({"text": text, "from_outside": True}, ensure_ascii=True)
     return insert_row("inbox", (session_id, number, kind, now(), secrets.token_hex(16), body))
+
+
+def _require_short(messages: Sequence[NewMessage]) -> None:
+    """Raise `UsageError` for messages that are too long or too many."""
+    size = 0
+    for one in messages:
+        if len(one.text) + len(one.context) > MOST_CHARS:
+            raise UsageError(f"A message may have {MOST_CHARS:,} characters; this one has {len(one.text):,}.")
+        size += len(one.text) + len(one.context)
+    if len(messages) > MOST_AT_ONCE or size > MOST_CHARS_AT_ONCE:
+        raise UsageError(
+            f"{len(messages):,} messages with {size:,} characters are too many for one call.",
+            f"Add at most {MOST_AT_ONCE:,} messages with {MOST_CHARS_AT_ONCE:,} characters at once.",
+        )
+
+
+def _make_body(message: NewMessage, is_from_outside: bool) -> str:
+    more = {"context": message.context, "from_outside": is_from_outside}
+    fields = {"text": message.text, **{name: value for name, value in more.items() if value}}
+    return json.dumps(fields, ensure_ascii=True)
 
 
 def _parse_row(number: int, kind: str, body: str) -> WaitingMessage | None:

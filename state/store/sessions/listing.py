@@ -21,6 +21,12 @@ _SELECT = (
     " FROM sessions s JOIN heads h ON h.session_id = s.id"
 )
 
+STATUSES = (
+    "new", "running", "done", "needs_approval", "needs_decision", "denied", "goal_not_reached", "repeated",
+    "turn_limit", "budget_limit", "timeout", "rate_limited", "interrupted", "error",
+)  # fmt: skip
+"""The valid statuses of a head. Other texts are refused: some databases treat `RUNNING` like `running`."""
+
 
 @dataclass(frozen=True, slots=True)
 class SpawningCall:

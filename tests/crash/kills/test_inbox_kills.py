@@ -37,11 +37,16 @@ OBSERVE_POINTS = (
     "inbox_taken",
     "inbox_taken:2",
     "inbox_taken:3",
+    # The messages that are observed as a list: stored, taken, and in the history.
+    "inbox_before_commit:4",
+    "inbox_after_commit:4",
+    "inbox_taken:4",
     "reply_before_commit",
     "request_before_send:2",
     "reply_before_commit:2",
     *(f"store_{when}_commit:{number}" for number in range(1, 8) for when in ("before", "after")),
 )
+BATCH = ["first", "second", "third"]
 
 
 @pytest.fixture(params=DATABASES)
@@ -90,6 +95,8 @@ def test_an_observed_message_is_recorded_once_wherever_the_process_dies(
     # A message that was not acknowledged is observed a second time: it may have been stored before.
     for text in ("before", "during", "after"):
         assert observed.count(text) == 1 or (text not in acknowledged and observed.count(text) == 2)
-    order = [observed.index(text) for text in ("before", "begin", "during", "after")]
+    order = [observed.index(text) for text in ("before", "begin", "during", "after", *BATCH)]
     assert order == sorted(order)
+    batch = [text for text in observed if text in BATCH]
+    assert batch == BATCH or (batch == BATCH * 2 and "first" not in acknowledged)
     assert_replays("s1", store=url)

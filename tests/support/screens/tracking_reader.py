@@ -16,8 +16,8 @@ def asking(etag: str = "") -> Request:
     return Request({"type": "http", "headers": [(b"if-none-match", etag.encode())]})
 
 
-async def answer(backend: StoreBackend, app: str, etag: str = "") -> Any:
-    return await backend.get_application_logs(asking(etag), HERE, app, None)
+async def answer(backend: StoreBackend, app: str, etag: str = "", project: str = HERE) -> Any:
+    return await backend.get_application_logs(asking(etag), project, app, None)
 
 
 async def logs(backend: StoreBackend, app: str) -> schema.ApplicationLogs:

@@ -25,6 +25,24 @@ def supervisors(agent: int) -> list[int]:
     return [pid for pid in claimed if parent_of(pid) not in claimed]
 
 
+def at_work_in(folder: Path) -> list[int]:
+    """Return the processes that have their working folder or an open file below a folder."""
+    place = f"{folder.resolve()}/"
+    found = (int(entry.name) for entry in Path("/proc").glob("[0-9]*") if int(entry.name) != os.getpid())
+    return [
+        pid
+        for pid in found
+        if any(f"{path}/".startswith(place) for path in (*open_files(pid), working_folder(pid)))
+    ]
+
+
+def working_folder(pid: int) -> str:
+    try:
+        return str(Path(f"/proc/{pid}/cwd").readlink())
+    except OSError:
+        return ""
+
+
 def below(pid: int) -> list[int]:
     """Return all descendants of a process."""
     found: list[int] = []

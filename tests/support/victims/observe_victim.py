@@ -1,7 +1,7 @@
 """An agent that observes messages and dies at a crash point: observe_victim.py URL FOLDER
 
-The agent observes messages before, during and after a run. Another process resumes the session. The
-acknowledged messages are in a file, the history is printed.
+The agent observes messages before, during and after a run, the last ones as a list. Another process
+resumes the session. The acknowledged messages are in a file, the history is printed.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ def list_acknowledged() -> list[str]:
     return ACKNOWLEDGED.read_text().split() if ACKNOWLEDGED.exists() else []
 
 
-async def observe(session: AgentSession[str], text: str) -> None:
-    if text in list_acknowledged():
+async def observe(session: AgentSession[str], *texts: str) -> None:
+    if texts[0] in list_acknowledged():
         return
-    await session.observe(text)
+    await session.observe(texts)
     with ACKNOWLEDGED.open("a") as lines:
-        lines.write(f"{text}\n")
+        lines.writelines(f"{text}\n" for text in texts)
 
 
 async def main() -> None:
@@ -45,6 +45,7 @@ async def main() -> None:
         messages = [message.text for message in session.history]
         await session.run(None if "begin" in messages else "begin")
         await observe(session, "after")
+        await observe(session, "first", "second", "third")
         observed = [message.text for message in session.history if message.origin == "person"]
         print(json.dumps({"observed": observed, "left": len(session.observed_messages)}))
 

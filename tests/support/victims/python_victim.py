@@ -1,8 +1,10 @@
-"""A program whose agent dies while it runs code that pays twice. Usage: python_victim.py TOOL MOMENT FOLDER
+"""A program whose agent dies while it runs code that pays twice.
+Usage: python_victim.py TOOL MOMENT FOLDER [MODE]
 
 The first run dies by SIGKILL in the second payment, before or after its effect, or at a named crash point;
-another run resumes the session, and prints the results. Effects are lines in a file, so that they can be
-counted.
+another run resumes the session, and prints the results. In the mode `interactive` each run approves the
+payments that wait, and lets the model find out about those of unknown outcome. Effects are lines in a file,
+so that they can be counted.
 """
 
 import asyncio
@@ -18,6 +20,7 @@ from sandbur.testing import ScriptedModel, ToolCall
 
 NAME, MOMENT = sys.argv[1:3]
 FOLDER = Path(sys.argv[3])
+MODE: Any = (*sys.argv[4:], "yolo")[0]
 IS_FIRST = not (FOLDER / "died").exists()
 CODE = """
 balance = look("A")
@@ -78,13 +81,17 @@ async def main() -> None:
     agent = Agent(
         ScriptedModel(answer),
         tools=[python_tool(tools=[look, PAYMENTS[NAME]])],
-        mode="yolo",
+        mode=MODE,
         store=f"sqlite:///{FOLDER}/runs.db",
         cwd=FOLDER,
         env={"HOME": str(FOLDER), "SANDBUR_HOME": str(FOLDER / "home"), "SANDBUR_LEASE_S": "1"},
     )
     async with agent.session("s1") as session:
         result = await session.run(None if session.history else "pay A1 and A2")
+        while result.status in ("needs_approval", "needs_decision"):
+            is_asked = result.status == "needs_approval"
+            waiting = session.pending[0].call_id
+            result = await (session.approve() if is_asked else session.settle(waiting, "check"))
         results = [one for message in session.history for one in message.tool_results]
         got = [[one.outcome, one.content] for one in results]
         print(json.dumps({"status": result.status, "results": got}))

@@ -82,6 +82,17 @@ def test_exit_typed_at_the_question_leaves_it_open(terminal: Terminal) -> None:
     assert not (terminal.folder / "made").exists()
 
 
+def test_a_chat_in_memory_says_that_it_ends_with_the_process(terminal: Terminal) -> None:
+    terminal.start(SANDBUR_STORE="memory:")
+    terminal.see("interactive · demo")
+    terminal.type("hello")
+    terminal.see("interactive · demo", after="❯ hello")
+    terminal.type("/exit")
+    screen = terminal.see("exit=0")
+    assert "The session ends with this process" in screen
+    assert "Resume with" not in screen
+
+
 def test_a_rewind_typed_at_the_question_can_be_left_and_the_question_returns(terminal: Terminal) -> None:
     terminal.start()
     terminal.see("interactive · demo")

@@ -17,7 +17,7 @@ from ....agent.history.reports.recorded_calls import RecordedCall
 from ....agent.history.timeline import TimelineStep
 from ....state.errors import UsageError
 from ...cli.open_session import open_runtime
-from ...terminal.lines import SIGNS
+from ...terminal.lines import SIGNS, nested_lines
 from ...terminal.terminal import make_console, put
 from ...terminal.text.diffs import Line, color_diff
 from ...terminal.text.sanitize import one_line, plain
@@ -214,6 +214,7 @@ def _step_lines(pairs: Sequence[Pair]) -> Iterator[str]:
             for sign, step in zip("<>", pair, strict=True):
                 if step is not None:
                     yield f"  {sign} {step.seq:<6} {step_text(step)}"
+                    yield from (f"  {sign} {'':<8} {text}" for text in nested_lines(step))
 
 
 def shorten_series(pairs: Sequence[Pair]) -> Iterator[tuple[Pair | None, int]]:
@@ -283,7 +284,10 @@ def _step_cells(pair: Pair) -> list[Text]:
 
 
 def _cells(step: TimelineStep | None, style: str) -> list[Text]:
-    return [_text(""), _text("")] if step is None else [_text(str(step.seq)), _text(step_text(step), style)]
+    if step is None:
+        return [_text(""), _text("")]
+    calls = (f"  {text}" for text in nested_lines(step))
+    return [_text(str(step.seq)), _text("\n".join((step_text(step), *calls)), style)]
 
 
 def _decisions(found: Comparison, left: str, right: str) -> Table:

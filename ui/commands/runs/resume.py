@@ -45,7 +45,7 @@ async def _carry_on(runtime: Runtime, run: WaitingRun, report: _Report) -> bool:
         session = await runtime.resume(run.session_id)
         warn(session.notices, report.command.progress)
         finished, _ = await drive(
-            session, session.carry_on(), report, leave=lambda: say(resume_line(run.session_id))
+            session, session.carry_on(), report, leave=lambda: say(resume_line(session))
         )
     except SessionHeld as held:
         report.skip(run, held.message)
@@ -97,7 +97,7 @@ class _Report:
     def explain(self, finished: RunFinished, session: Session) -> None:
         """Print on stderr why a run waits or failed."""
         if not self.command.quiet:
-            explain(finished, session.state.pending_tool_calls, session.settings.cwd)
+            explain(finished, session)
 
     def end(self) -> int:
         """Print the JSON object if that is the output format; return the exit code of the command."""

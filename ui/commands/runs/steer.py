@@ -22,7 +22,7 @@ async def leave_message(command: SteerCommand) -> int:
     async with open_runtime(command) as runtime:
         store = runtime.store
         session_id = store.find(command.session)
-        kept = await runtime.leave_message(session_id, kind, text)
+        [kept] = await runtime.leave_messages(session_id, kind, text)
         run = _run_state(store, session_id)
     if command.json:
         put(json.dumps(_object(session_id, kind, kept.number, run)))

@@ -1,16 +1,18 @@
 """The flags and the actions of `sandbur sessions`."""
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import ClassVar
 
 from ....state.errors import UsageError
-from ...cli.argument_types import count, duration, one_of, position, size
+from ...cli.argument_types import count, duration, end_moment, moment, one_of, position, size
 from ...cli.grammar import ID, Action, ActionCommand, flag, switch, word
 
 MOST_LISTED = 50
 _FLAGS_OF_ACTIONS = (
     (("limit", "all"), "list", "--limit and --all belong"),
+    (("text", "since", "until", "app", "user", "status", "tag"), "list",
+     "--text, --since, --until, --app, --user, --status and --tag belong"),
     (("older_than", "keep", "max_size", "dry_run"), "prune",
      "--older-than, --keep, --max-size and --dry-run belong"),
     (("steps",), "show ID", "--steps belongs"),
@@ -21,10 +23,15 @@ _FLAGS_OF_ACTIONS = (
 
 
 class SessionsCommand(ActionCommand):
-    GROUPS = ("prune", "place")
+    GROUPS = ("list", "prune", "place")
     ACTIONS: ClassVar[Mapping[str, Action]] = {
-        "list": Action("", "the sessions of the store, the newest first", ("--limit", "--all", "--json"), (
+        "list": Action("", "the sessions of the store, the newest first", (
+            "--text", "--since", "--until", "--status", "--app", "--user", "--tag", "--limit", "--all",
+            "--json",
+        ), (
             ("sandbur sessions", "a table"),
+            ('sandbur sessions --text "invoice rope" --since 7d', "by their words, of the last seven days"),
+            ("sandbur sessions --status needs_approval", "those that wait for a decision"),
             ("sandbur sessions --limit 5", "the last five"),
             ("sandbur sessions --all | grep shop", "every session, one a line"),
             ("sandbur sessions --json | jq -r '.[0].id'", "the newest id"),
@@ -62,6 +69,27 @@ class SessionsCommand(ActionCommand):
         "--limit", f"list: the newest N (default {MOST_LISTED})", MOST_LISTED, type=count, metavar="N"
     )
     all: bool = switch("--all", "list: every session")
+    text: str = flag(
+        "--text", "with all these words in their messages, or this text in the title", "", "list",
+        metavar="WORDS",
+    )  # fmt: skip
+    since: datetime | None = flag(
+        "--since", "last used at or after this time: 2026-11-05, 2026-11-05T09:30, or 7d, 12h ago", None,
+        "list", type=moment, metavar="WHEN",
+    )  # fmt: skip
+    until: datetime | None = flag(
+        "--until", "last used before this time; a date includes that day", None, "list", type=end_moment,
+        metavar="WHEN",
+    )  # fmt: skip
+    status: str | None = flag(
+        "--status", "with this status, such as done, needs_approval or interrupted", None, "list",
+        metavar="STATUS",
+    )  # fmt: skip
+    app: str | None = flag("--app", "that a program began for this application", None, "list", metavar="APP")
+    user: str | None = flag("--user", "that a program began for this user", None, "list", metavar="USER")
+    tag: tuple[str, ...] = flag(
+        "--tag", "with this tag; repeatable: with all of them", (), "list", action="append", metavar="TAG"
+    )
     steps: bool = switch("--steps", "show: every step in one line")
     verbose: bool = switch("-v --verbose", "verify: every move of every call")
     export_format: str = flag(

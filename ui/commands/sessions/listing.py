@@ -7,12 +7,16 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from ....agent.config.data_folder import database_at_rest
-from ....state.store.sessions.listing import count_sessions, list_newest
+from ....state.errors import UsageError
+from ....state.process.clock import format_time
+from ....state.store.sessions.listing import STATUSES, LabelFilter, count_sessions, list_newest
+from ....state.store.sessions.search import find_text
+from ...cli.argument_types import nearest
 from ...cli.open_session import appear, open_runtime, read_overrides, tell_notice
 from ...terminal.terminal import glyphs_for, make_console, put, say, shorten
 from ...terminal.text.sanitize import one_line
@@ -52,8 +56,12 @@ async def list_sessions(command: SessionsCommand) -> int:
 
 
 def _print(command: SessionsCommand, database: Database, tenant: str) -> None:
-    """Print the newest sessions, and on stderr how many more there are."""
-    sessions = list_newest(database, tenant)
+    """Print the newest sessions that fit, and on stderr how many more there are."""
+    selected = _make_filter(command)
+    if command.text:
+        selected = replace(selected, matching=find_text(database, tenant, command.text))
+    is_selected = selected != LabelFilter()
+    sessions = list_newest(database, tenant, selected)
     listed = _Counted(sessions if command.all else islice(sessions, command.limit))
     if command.json:
         _print_json(listed)
@@ -64,10 +72,32 @@ def _print(command: SessionsCommand, database: Database, tenant: str) -> None:
         for session in listed:
             put("\t".join(_cells(session)))
     if not listed.count and not command.json:
-        say("There is no session yet. Start one: sandbur")
-    if not command.all and (more := count_sessions(database, tenant) - listed.count) > 0:
+        nothing = "No session fits. See all: sandbur sessions --all"
+        say(nothing if is_selected else "There is no session yet. Start one: sandbur")
+    if is_selected:
+        if next(sessions, None) is not None:
+            say("More sessions fit. See them with --all, or --limit N")
+    elif not command.all and (more := count_sessions(database, tenant) - listed.count) > 0:
         noun = "session is" if more == 1 else "sessions are"
         say(f"{more:,} more {noun} in the store. See them: sandbur sessions --all, or --limit N")
+
+
+def _make_filter(command: SessionsCommand) -> LabelFilter:
+    """Return what the flags select, apart from the words; raises `UsageError` for an unknown status."""
+    if command.status is not None and command.status not in STATUSES:
+        near = nearest(command.status, STATUSES)
+        raise UsageError(
+            f"`{command.status[:60]}` is no status of a session.",
+            f"Did you mean `{near}`?" if near else f"The statuses are {', '.join(STATUSES)}.",
+        )
+    return LabelFilter(
+        command.app,
+        command.user,
+        tuple(command.tag),
+        command.status,
+        "" if command.since is None else format_time(command.since),
+        "" if command.until is None else format_time(command.until),
+    )
 
 
 class _Counted:

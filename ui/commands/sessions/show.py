@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any
 
 from ....agent.graph import next_action
 from ....agent.history.timeline import list_timeline
 from ....agent.runtime.cleanup import clear_scratch
 from ....agent.session.secrets import masker_for
-from ....state.conversation.messages import Block, Message
+from ....state.conversation.messages import Block, Message, ToolUse
 from ....state.session import SessionView, WaitingMessage
+from ....state.store.call_moves import MadeCall, list_made_calls
 from ...cli.open_session import open_runtime
 from ...headless.headless import clean
 from ...headless.json_output import pending_objects, plan_objects
@@ -27,7 +29,13 @@ _MAX_RESULT_CHARS = 300
 _KINDS = {"steer": "steers", "queue": "queued", "observe": "observed"}
 
 
-def view_lines(view: SessionView, waiting: Sequence[WaitingMessage] = ()) -> Iterator[str]:
+Nested = Mapping[str, Sequence[MadeCall]]
+"""The calls that tools made while they ran, by the id of the call of the tool."""
+
+
+def view_lines(
+    view: SessionView, waiting: Sequence[WaitingMessage] = (), nested: Nested = MappingProxyType({})
+) -> Iterator[str]:
     """Yield a session as lines without control characters: facts, plan, messages, waiting calls."""
     glyphs = glyphs_for(sys.stdout.encoding)
     summary, state = view.summary, view.state
@@ -45,7 +53,7 @@ def view_lines(view: SessionView, waiting: Sequence[WaitingMessage] = ()) -> Ite
         yield from (text for _, text in plan_lines(state.vibe_plan, glyphs))
     yield ""
     for message in state.chat_history:
-        yield from _message_lines(message, glyphs)
+        yield from _message_lines(message, nested, glyphs)
     for call in state.calls_to_decide:
         yield from waiting_lines(call, summary.id, summary.cwd)
     if waiting:
@@ -54,7 +62,9 @@ def view_lines(view: SessionView, waiting: Sequence[WaitingMessage] = ()) -> Ite
         yield f"waits     {_KINDS[one.kind]}: {one_line(one.text)}"
 
 
-def view_object(view: SessionView, waiting: Sequence[WaitingMessage] = ()) -> dict[str, Any]:
+def view_object(
+    view: SessionView, waiting: Sequence[WaitingMessage] = (), nested: Nested = MappingProxyType({})
+) -> dict[str, Any]:
     state = view.state
     return {
         **asdict(view.summary),
@@ -67,6 +77,18 @@ def view_object(view: SessionView, waiting: Sequence[WaitingMessage] = ()) -> di
         "waiting": [{"number": one.number, "kind": one.kind, "text": one.text} for one in waiting],
         "usage": state.usage.model_dump(),
         "messages": [message.model_dump(exclude={"wire"}) for message in state.chat_history],
+        "nested_calls": [_made_object(made) for calls in nested.values() for made in calls],
+    }
+
+
+def _made_object(made: MadeCall) -> dict[str, Any]:
+    call, result = made.call, made.result
+    return {
+        "call_id": call.call_id,
+        "parent_call_id": call.parent_call_id,
+        "tool": call.tool,
+        "arguments": call.arguments,
+        "result": None if result is None else result.model_dump(),
     }
 
 
@@ -74,12 +96,19 @@ def _position(view: SessionView) -> str:
     return f"next: {next_action(view.position, view.state)}"
 
 
-def _message_lines(message: Message, glyphs: Glyphs) -> Iterator[str]:
+def _message_lines(message: Message, nested: Nested, glyphs: Glyphs) -> Iterator[str]:
     sign = {"person": glyphs.prompt, "model": glyphs.point}.get(message.origin, glyphs.dot)
     for block in message.blocks:
         text = _block_text(block)
         if text:
             yield f"{sign} {text}"
+        if isinstance(block, ToolUse):
+            yield from map(_made_line, nested.get(block.call_id, ()))
+
+
+def _made_line(made: MadeCall) -> str:
+    outcome = "no result yet" if made.result is None else made.result.outcome
+    return f"    {title(made.call.tool, made.call.arguments)}  {outcome}"
 
 
 def _block_text(block: Block) -> str:
@@ -103,10 +132,11 @@ async def show_session(command: SessionsCommand) -> int:
     async with open_runtime(command) as runtime:
         view = runtime.store.show(runtime.store.find(command.session))
         waiting = runtime.store.inbox(view.summary.id).load(view.state.inbox_taken)
+        nested = list_made_calls(runtime.store.database, runtime.store.index.lineage(view.summary.id))
     if command.json:
-        put(json.dumps(view_object(view, waiting), indent=1))
+        put(json.dumps(view_object(view, waiting, nested), indent=1))
     else:
-        put("\n".join(view_lines(view, waiting)))
+        put("\n".join(view_lines(view, waiting, nested)))
     return 0
 
 

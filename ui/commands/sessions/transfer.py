@@ -112,8 +112,10 @@ async def import_session(command: SessionsCommand) -> int:
             if not command.yes:
                 await _confirm(command.session)
             write_import(runtime.store.database, runtime.store.tenant, checked, whoami())
+            is_volatile = runtime.store.database.is_volatile
     put(checked.export.session_id)
-    say(f"Imported. Continue it with: sandbur -r {checked.export.session_id}")
+    goes_on = f"Continue it with: sandbur -r {checked.export.session_id}"
+    say(f"Imported. {'It ends with this process.' if is_volatile else goes_on}")
     return 0
 
 

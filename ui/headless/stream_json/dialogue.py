@@ -81,7 +81,7 @@ class Dialogue:
                     break
             except OutputLost as lost:
                 say(f"sandbur: {lost}")
-                say(resume_line(self._session.id))
+                say(resume_line(self._session))
                 return lost.exit_code
         return self._code
 
@@ -94,7 +94,7 @@ class Dialogue:
             self._interrupt_soon()
         try:
             finished, received = await drive(
-                session, events, self._view, leave=lambda: say(resume_line(session.id))
+                session, events, self._view, leave=lambda: say(resume_line(session))
             )
         finally:
             over.set()
@@ -104,7 +104,7 @@ class Dialogue:
             await asyncio.gather(*self._interrupting)
         self._code = finished.exit_code
         if received is not None or (self._is_over and not self._goes_on()):
-            explain(finished, session.state.pending_tool_calls, session.settings.cwd)
+            explain(finished, session)
         # Stdout was replaced because its reader is gone: nobody would see further work.
         return received is not None or _stdout() != self._stdout
 
@@ -169,7 +169,7 @@ class Dialogue:
                     return events
         if signals.received is not None:
             self._code = exit_code(signals.received)
-            say(resume_line(self._session.id))
+            say(resume_line(self._session))
         return None
 
     async def _next_line(self) -> Line | None:

@@ -93,5 +93,5 @@ def _whole(path: Path, text: str) -> dict[str, Any]:
     except (ValueError, RecursionError, AttributeError):
         raise ConfigError(f"{path} is not a list of tool servers.", "Correct or remove it.") from None
     if not isinstance(listed, dict):
-        raise ConfigError(f"{path}: `mcpServers` is no object.", "Correct it.")
+        raise ConfigError(f"{path}: `mcpServers` is not a JSON object.", "Correct it.")
     return whole

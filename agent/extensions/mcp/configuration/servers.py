@@ -58,7 +58,8 @@ class McpServerTable(BaseModel):
     """If true, no session opens without this server. If false, a server that fails is left out with a
     notice."""
     trust_hints: bool = False
-    """Whether to believe the server's hints which tools only read and which are idempotent. Only the person's
+    """Whether to trust the server when it says which tools only read, and which can run
+    twice without harm. Only the person's
     own file can set this field."""
     sampling: bool = False
     """Whether the server may call the session's model. Only the person's own file can set this field."""
@@ -71,7 +72,7 @@ class McpServerTable(BaseModel):
             raise ValueError(f'a server of `type = "{self.type}"` needs `{_NEEDS[self.kind]}`')
         foreign = [key for key in _OF_OTHERS[self.kind] if key in self.model_fields_set]
         if foreign:
-            raise ValueError(f"`{foreign[0]}` means nothing for a server of type {self.kind}")
+            raise ValueError(f"`{foreign[0]}` cannot be set for a server of type {self.kind}")
         return self
 
     @property
@@ -145,7 +146,7 @@ def _parse_servers(content: bytes, path: Path) -> dict[str, Any]:
     except RecursionError:
         raise ConfigError(f"{path} is nested too deeply.", "Simplify it.") from None
     except ValueError as error:
-        raise ConfigError(f"{path} is no valid JSON: {error}.", "Correct that line.") from None
+        raise ConfigError(f"{path} is not valid JSON: {error}.", "Correct that line.") from None
     servers = cast("dict[str, Any]", whole).get("mcpServers") if isinstance(whole, dict) else None
     if not isinstance(servers, dict):
         raise ConfigError(f"{path} has no object `mcpServers`.", 'Write {"mcpServers": {NAME: {...}}}.')
@@ -160,14 +161,14 @@ def _read_entry(name: str, given: Any, path: Path) -> tuple[McpServerTable | Non
     if not re.fullmatch(SERVER_NAME, name):
         return None, [f"{where} is left out. {_NAME_RULE}."]
     if not isinstance(given, dict):
-        return None, [f"{where} is left out: it is no object."]
+        return None, [f"{where} is left out: it is not a JSON object."]
     entry = {str(key): value for key, value in cast("dict[Any, Any]", given).items()}
     if entry.get("type") in _ALSO_HTTP:
         entry["type"] = "http"
     own = [key for key in OWN_ALONE if entry.pop(key, False)]
     notices = [f"Ignored `{key}` of {where}: only your own configuration can set it." for key in own]
     unknown = [key for key in entry if key not in McpServerTable.model_fields]
-    notices += [f"Ignored `{key[:40]}` of {where}: it is not known here." for key in unknown]
+    notices += [f"Ignored `{key[:40]}` of {where}: the key is unknown." for key in unknown]
     try:
         return McpServerTable.model_validate(
             {key: entry[key] for key in entry if key not in unknown}

@@ -122,7 +122,7 @@ def _provider(
     back: str,
     wait: Callable[[], Awaitable[AuthorizationCodeResult]],
 ) -> OAuthClientProvider:
-    """Return the library's sign-in. Its page sends the browser to the address `back`."""
+    """Return the MCP library's OAuth provider. The sign-in page sends the browser to the address `back`."""
     client = OAuthClientMetadata(client_name="Sandbur", redirect_uris=[AnyUrl(back)])
     provider = OAuthClientProvider(url, client, tokens, show, wait)
     tokens.context = provider.context

@@ -49,7 +49,7 @@ async def program(
     """
     lifeline, held = os.pipe()
     try:
-        process = subprocess.Popen(  # noqa: ASYNC220 -- a few milliseconds, and it takes open files along
+        process = subprocess.Popen(  # noqa: ASYNC220 -- takes a few milliseconds; passes open files
             [sys.executable, "-I", "-S", "-c", _KEEPER, _home(), str(lifeline), str(error_file), *command],
             cwd=cwd,
             env=dict(env),

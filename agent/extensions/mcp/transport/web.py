@@ -60,7 +60,9 @@ def _client(
 
 async def _limit_body(response: httpx2.Response) -> None:
     if response.headers.get("content-encoding", "identity").lower() != "identity":
-        raise httpx2.DecodingError("the answer is compressed without a request", request=response.request)
+        raise httpx2.DecodingError(
+            "the server compressed its answer, which was not requested", request=response.request
+        )
     stream = response.stream
     if isinstance(stream, httpx2.AsyncByteStream):
         is_endless = response.headers.get("content-type", "").startswith("text/event-stream")

@@ -41,13 +41,13 @@ def test_programs_and_addresses_are_read() -> None:
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        (7, "is left out: it is no object."),
+        (7, "is left out: it is not a JSON object."),
         ({}, "is left out: it needs either `command` or `url`."),
         ({"command": "x", "url": "http://x/"}, "is left out: it needs either `command` or `url`."),
         ({"command": ["x"]}, "is left out: `command`: input should be a valid string."),
         ({"command": "x\ny"}, "is left out: `command`: string should match pattern"),
         ({"command": "x", "type": "http"}, 'is left out: a server of `type = "http"` needs `url`.'),
-        ({"url": "http://x/", "args": []}, "is left out: `args` means nothing for a server of type http."),
+        ({"url": "http://x/", "args": []}, "is left out: `args` cannot be set for a server of type http."),
         ({"url": "file:///etc/passwd"}, "is left out: `url`: string should match pattern"),
         ({"command": "x", "timeout_s": -1}, "is left out: `timeout_s`: input should be greater than 0."),
         ({"command": "x", "env": {"A": 1}}, "is left out: `env.A`: input should be a valid string."),
@@ -72,7 +72,7 @@ def test_a_name_that_would_make_no_tool_names_is_left_out(name: str) -> None:
 def test_keys_of_other_agents_are_told_and_left_out() -> None:
     found, notices = parsed(it={"command": "x", "autoApprove": ["y"], "disabled": True})
     assert found["it"].disabled
-    assert notices == ["Ignored `autoApprove` of /project/.mcp.json: server 'it': it is not known here."]
+    assert notices == ["Ignored `autoApprove` of /project/.mcp.json: server 'it': the key is unknown."]
 
 
 def test_a_project_cannot_say_that_its_servers_are_to_be_believed() -> None:
@@ -84,8 +84,8 @@ def test_a_project_cannot_say_that_its_servers_are_to_be_believed() -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "is no valid JSON"),
-        (b"{", "is no valid JSON"),
+        (b"", "is not valid JSON"),
+        (b"{", "is not valid JSON"),
         (b"[]", "has no object `mcpServers`"),
         (b'{"servers": {}}', "has no object `mcpServers`"),
         (b'{"mcpServers": []}', "has no object `mcpServers`"),

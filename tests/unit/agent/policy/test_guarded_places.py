@@ -52,11 +52,10 @@ def test_secrets_of_the_machine_are_known(place: str):
 
 
 @pytest.mark.parametrize("name", [*RUN_LATER, *LISTED_PLACES])
-@pytest.mark.parametrize("folder", ["", "sub/deeper/"])
-def test_a_protected_place_is_not_written_unasked(tmp_path: Path, folder: str, name: str):
-    place = folder + name
-    assert decision(tmp_path, "write_file", "auto-edit", path=place, content="x") == "ask"
-    assert decision(tmp_path, "run_shell_command", "auto-edit", command=f"echo x > '{place}'") == "ask"
+def test_a_protected_place_is_not_written_unasked(tmp_path: Path, name: str):
+    for place in (name, f"sub/deeper/{name}"):
+        assert decision(tmp_path, "write_file", "auto-edit", path=place, content="x") == "ask"
+        assert decision(tmp_path, "run_shell_command", "auto-edit", command=f"echo x > '{place}'") == "ask"
 
 
 @pytest.mark.parametrize(

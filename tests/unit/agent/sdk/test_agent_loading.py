@@ -1,10 +1,12 @@
 """`--agent MODULE:NAME` names an agent of a program, or says in one sentence why it cannot."""
 
+import json
 from pathlib import Path
 
 import pytest
 from support.commands.command import Command
 
+SESSION = "11111111-2222-4333-8444-555555555555"
 AGENT = """\
 import asyncio
 
@@ -47,3 +49,41 @@ def test_any_other_failure_of_a_module_is_told_as_it_is(tmp_path: Path) -> None:
     ended = Command(tmp_path).run("--agent", "shop:agent", "-p", "hi", COLUMNS="300")
     assert ended.code == 2
     assert "shop cannot be imported: RuntimeError: asyncio.run() is not what failed." in ended.err
+
+
+MODES = """\
+from sandbur import Agent, workspace_tools
+from sandbur.testing import ScriptedModel, ToolCall
+
+turn = [ToolCall("write_file", path="made", content="x"), "Done."]
+agent = Agent(ScriptedModel(turn), mode="yolo", tools=[*workspace_tools()])
+other = Agent(ScriptedModel(turn), mode="auto-edit", tools=[*workspace_tools()])
+"""
+
+
+@pytest.mark.parametrize("way", ["flag", "configuration", "none"])
+def test_a_session_keeps_its_mode_when_its_agent_resumes_it(tmp_path: Path, way: str) -> None:
+    (tmp_path / "shop.py").write_text(MODES)
+    command = Command(tmp_path)
+    first = command.run("-p", "/mode plan", "--agent", "shop:agent", "--session-id", SESSION)
+    assert first.code == 0, first.err
+    env = {"SANDBUR_AGENT": "shop:agent"} if way == "configuration" else {}
+    words = ("--agent", "shop:agent") if way == "flag" else ()
+    again = command.run("-p", "write it", "-r", SESSION, *words, "--output-format", "stream-json", **env)
+    begin = json.loads(again.out.splitlines()[0])
+    assert (begin["type"], begin["mode"]) == ("init", "plan")
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_flag_changes_the_mode_of_a_resumed_session_and_another_agent_brings_its_own(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "shop.py").write_text(MODES)
+    command = Command(tmp_path)
+    begun = ("-p", "/mode plan", "--agent", "shop:agent", "--session-id", SESSION)
+    resumed = ("-p", "write it", "-r", SESSION, "--output-format", "stream-json", "--agent")
+    assert command.run(*begun).code == 0
+    flag = command.run(*resumed, "shop:agent", "--mode", "interactive")
+    assert json.loads(flag.out.splitlines()[0])["mode"] == "interactive"
+    other = command.run(*resumed, "shop:other")
+    assert json.loads(other.out.splitlines()[0])["mode"] == "auto-edit"

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -173,3 +174,28 @@ async def test_a_session_that_another_process_runs_takes_an_observed_message(tmp
     async with agent.session("s") as session:
         await session.run("Go.")
         assert texts(session.history) == ["Go.", "(calls)", "from elsewhere", "Done."]
+
+
+async def test_a_list_of_messages_is_observed_in_order_and_in_one_step(room: Room) -> None:
+    async with room.agent() as agent, agent.session("s") as session:
+        await session.observe(["Ada enters.", "Bob enters."])
+        assert texts(session.history) == ["Ada enters.", "Bob enters."]
+        await session.observe(f"Guest {n} enters." for n in range(3))
+        await session.observe([])
+    await room.agent().observe("s", ("It rains.", "It stops."))
+    store = Store.open(room.url)
+    assert store.index.summary("s").steps == 3
+    store.close()
+    answer = "Ada enters. | Bob enters. | Guest 0 enters. | Guest 1 enters. | Guest 2 enters. | It rains."
+    assert (await room.agent().run("Who?", session_id="s")).output == f"{answer} | It stops. | Who?"
+    assert_replays("s", store=room.url)
+
+
+async def test_a_list_with_a_bad_message_is_refused_as_a_whole(room: Room) -> None:
+    with pytest.raises(SandburError, match="Message 2 of 3 is empty"):
+        await room.agent().observe("s", ["one", " ", "three"])
+    bad: tuple[Any, ...] = (["one", 2], 2)
+    for message in bad:
+        with pytest.raises(SandburError, match="`observe` takes a text or a list of texts, not int"):
+            await room.agent().observe("s", message)
+    assert [session.id async for session in room.agent().sessions()] == []

@@ -16,7 +16,7 @@ from support.places import PYTHONPATH, ROOT
 from support.stores.reopening import reopened
 
 from sandbur.state.errors import SessionHeld, StoreError
-from sandbur.state.process.identity import is_process_gone, make_runner_name
+from sandbur.state.process.identity import is_process_gone, make_runner_name, read_process_start
 from sandbur.state.session import SessionSettings
 from sandbur.state.store.store import Store
 
@@ -221,3 +221,17 @@ def test_an_owner_is_gone_when_its_process_is() -> None:
     assert is_process_gone(f"{host}:999999999:1:n")
     assert is_process_gone(f"{host}:{os.getpid()}:1:n")
     assert not is_process_gone(ELSEWHERE)
+
+
+def test_the_program_of_a_runner_may_have_a_name_that_is_not_text() -> None:
+    rename = "open('/proc/self/comm', 'wb').write(b'\\xc3) (\\xff'); print('renamed', flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", rename], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == b"renamed\n"
+        start = read_process_start(program.pid)
+        assert start.isdigit()
+        assert not is_process_gone(f"{os.uname().nodename}:{program.pid}:{start}:n")
+        program.communicate(b"\n", timeout=60)
+    assert read_process_start(program.pid) == ""

@@ -309,6 +309,27 @@ async def test_yolo_is_there_only_if_the_command_was_started_with_it(command: Co
         assert made.modes.current_mode_id == "yolo"
 
 
+SHOP = """\
+from sandbur import Agent
+from sandbur.testing import ScriptedModel
+
+agent = Agent(ScriptedModel(["Hello."]), mode="yolo")
+"""
+
+
+async def test_a_session_keeps_its_mode_when_an_editor_loads_it_with_its_agent(command: Command) -> None:
+    (command.folder / "shop.py").write_text(SHOP)
+    words = ("-p", "/mode plan", "--agent", "shop:agent", "--output-format", "json")
+    planned = command.run(*words).result["session_id"]
+    begun = command.run(*words[:1], "hello", *words[2:]).result["session_id"]
+    async with editing(command, "--agent", "shop:agent") as editor:
+        assert (await load(editor, planned, command.folder)).modes.current_mode_id == "plan"
+        assert (await load(editor, begun, command.folder)).modes.current_mode_id == "yolo"
+        resumed = await editor.agent.resume_session(session_id=planned, cwd=str(command.folder))
+        assert resumed.modes.current_mode_id == "plan"
+        assert (await editor.agent.new_session(cwd=str(command.folder))).modes.current_mode_id == "yolo"
+
+
 async def test_sessions_of_two_folders_run_side_by_side_and_are_listed_by_folder(command: Command) -> None:
     other = command.folder / "other"
     other.mkdir()

@@ -114,7 +114,7 @@ def test_one_that_does_not_answer_is_named_and_the_exit_code_says_so(command: Co
         (("add", "a__b", "--", "x"), "`a__b` is not a valid server name"),
         (("add", "it", "--url", "ftp://x/"), "`url`: string should match pattern"),
         (("add", "it", "--type", "sse", "--", "x"), 'a server of `type = "sse"` needs `url`'),
-        (("add", "it", "--header", "A=b", "--", "x"), "`headers` means nothing for a server of type stdio"),
+        (("add", "it", "--header", "A=b", "--", "x"), "`headers` cannot be set for a server of type stdio"),
         (("add", "it", "--env", "A", "--", "x"), "--env needs NAME=VALUE"),
         (("remove", "it"), "has no tool server it"),
         (("test", "it"), "There is no tool server it here"),

@@ -407,6 +407,82 @@ def test_parallel_calls_have_a_line_each_and_very_many_are_counted() -> None:
     assert text[-1] == "  and 3 more calls"
 
 
+PYTHON = ToolRequested("c1", "execute_python", '{"code": "look()"}')
+
+
+def nested(number: int) -> tuple[Event, ...]:
+    call_id = f"c1/{number}"
+    return (
+        ToolRequested(call_id, "look", f'{{"path": "{number}.txt"}}'),
+        ToolStarted(call_id, "look"),
+        ToolFinished(call_id, "look", "ok", "seen", 5),
+    )
+
+
+def test_calls_of_a_call_are_printed_below_it() -> None:
+    view, out = renderer(terminal=True, color_system=None)
+    for event in (PYTHON, ToolStarted("c1", "execute_python"), *nested(1), *nested(2)):
+        view.show(event)
+    assert [line for line in on_screen(view, out) if "execute_python look()" in line and "2 calls" in line]
+    view.show(ToolFinished("c1", "execute_python", "ok", "all", 9))
+    view.show(ended())
+    screen = Screen()
+    screen.feed(out.getvalue())
+    assert [line.split("  0.0s")[0] for line in screen.text] == [
+        "✓ execute_python look()",
+        "  ✓ look 1.txt",
+        "  ✓ look 2.txt",
+        "  │ all",
+    ]
+
+
+def test_calls_of_a_call_are_printed_below_it_if_the_run_waits_and_of_many_only_the_first() -> None:
+    view, out = renderer(terminal=True, color_system=None)
+    for event in (PYTHON, ToolStarted("c1", "execute_python")):
+        view.show(event)
+    for number in range(25):
+        for event in nested(number):
+            view.show(event)
+    view.show(ended(status="needs_approval", exit_code=3))
+    screen = Screen()
+    screen.feed(out.getvalue())
+    assert screen.text[0].endswith("execute_python look()  waits")
+    assert [line.split("  0.0s")[0] for line in screen.text[1:]] == [
+        *(f"  ✓ look {number}.txt" for number in range(20)),
+        "  and 5 more calls",
+    ]
+
+
+def test_an_approved_call_of_a_call_is_printed_with_it() -> None:
+    """It runs alone, before the code that made it runs again."""
+    view, out = renderer(terminal=True, color_system=None)
+    view.show(PYTHON)
+    for event in (*nested(1), ToolStarted("c1", "execute_python"), *nested(2)):
+        view.show(event)
+    view.show(ToolFinished("c1", "execute_python", "ok", "all", 9))
+    view.show(ended())
+    screen = Screen()
+    screen.feed(out.getvalue())
+    assert [line.split("  0.0s")[0] for line in screen.text] == [
+        "✓ execute_python look()",
+        "  ✓ look 1.txt",
+        "  ✓ look 2.txt",
+        "  │ all",
+    ]
+
+
+def test_without_live_rows_calls_of_a_call_are_indented_below_its_start() -> None:
+    events = (PYTHON, ToolStarted("c1", "execute_python"), *nested(1))
+    text = shown(*events, ToolFinished("c1", "execute_python", "ok", "all", 9))
+    assert [line.split("  0.0s")[0] for line in text.splitlines()] == [
+        "▶ execute_python look()",
+        "  ▶ look 1.txt",
+        "  ✓ look 1.txt",
+        "✓ execute_python look()",
+        "  │ all",
+    ]
+
+
 def test_what_is_being_typed_and_the_status_stand_below_the_work() -> None:
     view, out = renderer(terminal=True, color_system=None)
     view.status = StatusFacts(mode="yolo", model="demo", context_window=1000)

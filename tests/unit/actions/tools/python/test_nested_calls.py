@@ -1,77 +1,16 @@
 """Tools that call tools: what is recorded is returned when they run again, and no effect happens twice."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from support.tools.errands import ASK, SEND, SEND_MORE, Errands, NoArguments, Step, Town
 
-from sandbur import Agent, tool
-from sandbur.actions.ports import NestedCallsDiffer, NestedCallWaits, ToolContext, ToolOutcome, ToolTraits
+from sandbur import Agent
+from sandbur.actions.ports import ToolContext, ToolOutcome
 from sandbur.actions.tools.builtin import BuiltinTool
-from sandbur.actions.tools.schema import ToolArguments
 from sandbur.agent.history.reports.stats import stats_of
-from sandbur.state.calls import Effect
 from sandbur.state.store.store import Store
 from sandbur.testing import ScriptedModel, ToolCall
-
-Step = tuple[str, str]
-
-
-class NoArguments(ToolArguments):
-    """The tool has its calls from the test."""
-
-
-class Errands(BuiltinTool[NoArguments]):
-    """A tool that makes the calls of `steps`, which a test changes between two runs."""
-
-    effect: Effect = "idempotent"
-    traits = ToolTraits(asks="never")
-
-    def __init__(self, steps: Sequence[Step]) -> None:
-        super().__init__("errands", "Run some errands.", NoArguments)
-        self.steps = steps
-
-    def subject(self, arguments: NoArguments) -> str:
-        return ""
-
-    async def run(self, arguments: NoArguments, context: ToolContext) -> ToolOutcome:
-        assert context.calls is not None
-        await context.calls.begin()
-        try:
-            for name, given in self.steps:
-                await context.calls.request(name, given)
-            context.calls.finish()
-        except NestedCallWaits as waits:
-            return ToolOutcome("error", "", waits_for=(waits.call,))
-        except NestedCallsDiffer as differ:
-            return ToolOutcome("error", str(differ))
-        return ToolOutcome("ok", context.calls.describe())
-
-
-class Town:
-    def __init__(self, folder: Path, *steps: Step) -> None:
-        self.done: list[str] = []
-        self.errands = Errands(steps)
-        self._folder = folder
-
-    @tool(effect="read")
-    def ask(self, whom: str) -> str:
-        self.done.append(f"ask {whom}")
-        return "yes"
-
-    @tool
-    def send(self, what: str) -> str:
-        self.done.append(f"send {what}")
-        return "sent"
-
-    def agent(self, *turns: object) -> Agent:
-        env = {"HOME": str(self._folder), "SANDBUR_HOME": str(self._folder / "home")}
-        tools = [self.errands, self.ask, self.send]
-        store = f"sqlite:///{self._folder}/runs.db"
-        return Agent(ScriptedModel(list(turns)), tools=tools, store=store, cwd=self._folder, env=env)
-
-
-ASK, SEND, SEND_MORE = ("ask", '{"whom": "Ann"}'), ("send", '{"what": "a"}'), ("send", '{"what": "b"}')
 
 
 async def run_with_two_plans(town: Town, *later: Step) -> tuple[str, str]:

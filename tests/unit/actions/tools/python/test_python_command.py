@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 from support.commands.command import Command, Ended
 from support.models.server import ModelServer, call, say
+from support.network.otlp_receiver import OtlpReceiver
 from support.places import ROOT
+from support.screens.editor import editing
 from support.tools.sandboxes import require_code_sandbox
 from support.waiting import until
 
@@ -132,3 +134,60 @@ def test_a_program_of_the_page_runs(command: Command) -> None:
     done = subprocess.run(words, cwd=command.folder, env=command.env, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "Three are late.\n"
+
+
+async def test_an_editor_has_the_calls_of_the_code_live_and_when_it_loads_the_session(
+    command: Command,
+) -> None:
+    command.folder.joinpath("a.txt").write_text("one\n")
+    code = "read_file('a.txt')\nwrite_file('b.txt', 'two\\n')"
+    async with ModelServer([call("execute_python", code=code), say("done")]) as server:
+        env = {"SANDBUR_MODEL": "openai-chat/scripted", **key(server), **ON}
+        async with editing(command, **env) as editor:
+            made = await editor.agent.new_session(cwd=str(command.folder), mcp_servers=[])
+            await editor.prompt(made.session_id, "go")
+        async with editing(command, **env) as later:
+            await later.agent.load_session(
+                session_id=made.session_id, cwd=str(command.folder), mcp_servers=[]
+            )
+    (asked,) = editor.asked
+    (python, read, write) = editor.of("tool_call")
+    assert asked.call.tool_call_id == write.tool_call_id
+    assert [one.field_meta for one in (python, read, write)] == [
+        None,
+        {"sandbur": {"parentToolCallId": python.tool_call_id}},
+        {"sandbur": {"parentToolCallId": python.tool_call_id}},
+    ]
+    assert [one.title for one in later.of("tool_call")] == [python.title, "read a.txt", "write b.txt"]
+    ends = {one.tool_call_id: one.status for one in later.of("tool_call_update")}
+    assert ends == dict.fromkeys((one.tool_call_id for one in (python, read, write)), "completed")
+
+
+async def test_the_spans_of_the_calls_are_below_that_of_the_code(command: Command) -> None:
+    command.folder.joinpath("a.txt").write_text("one\n")
+    with OtlpReceiver() as receiver:
+        traced = {"SANDBUR_OTEL": "1", "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url}
+        async with ModelServer([call("execute_python", code="read_file('a.txt')"), say("done")]) as server:
+            ended = await run(command, server, "-m", "openai-chat/scripted", "-p", "go", **ON, **traced)
+        assert ended.code == 0, ended.err
+        spans = {span.name: span for span in receiver.spans}
+    assert spans["execute_tool read_file"].parent_id == spans["execute_tool execute_python"].span_id
+    assert spans["execute_tool execute_python"].parent_id == spans["invoke_agent sandbur"].span_id
+
+
+async def test_the_calls_of_the_code_are_where_a_session_is_printed(command: Command) -> None:
+    command.folder.joinpath("a.txt").write_text("one\n")
+    code = "text = read_file('a.txt')\nprint(text)"
+    async with ModelServer([call("execute_python", code=code), say("done")]) as server:
+        words = ("-m", "openai-chat/scripted", "--output-format", "json", "-p", "go")
+        ended = await run(command, server, *words, **ON)
+    session = ended.result["session_id"]
+    shown = command.run("sessions", "show", session).out
+    assert "calls execute_python text = read_file('a.txt') ...\n    read a.txt  ok\n" in shown
+    assert "ok: read_file a.txt" in command.run("sessions", "show", session, "--steps").out
+    (made,) = json.loads(command.run("sessions", "show", session, "--json").out)["nested_calls"]
+    assert made["call_id"] == f"{made['parent_call_id']}/1"
+    assert (made["tool"], made["result"]["outcome"]) == ("read_file", "ok")
+    page = command.run("sessions", "export", session, "--format", "md").out
+    assert "Code:\n\n```\ntext = read_file('a.txt')\nprint(text)\n```" in page
+    assert "> **1.1. read\\_file `a.txt`** (ok" in page

@@ -63,7 +63,9 @@ async def test_who_was_waited_for_is_said(tmp_path: Path) -> None:
         assert list(tools) == ["mcp__good__act"]
         said = source.notices()[0]
     assert re.fullmatch(
-        r"The start waited \d+ s for the tool server silent; `startup_timeout_s` is its limit\.", said
+        r"The session waited \d+ s for the tool server silent to start\."
+        r" `startup_timeout_s` limits this wait\.",
+        said,
     )
 
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -19,6 +21,7 @@ from support.waiting import wait_for
 from sandbur import Agent
 from sandbur.agent.extensions.mcp.transport.oauth import Callback
 
+DONE = "You are signed in. You can close this page."
 SERVER = ROOT / "tests/support/tool_servers/signing_in.py"
 
 
@@ -43,6 +46,21 @@ def configure(command: Command, address: str) -> None:
     path.write_text(f'[mcp_servers.it]\nurl = "{address}"\nauth = "oauth"\nstartup_timeout_s = 60\n')
 
 
+async def sign_in(command: Command, name: str) -> str:
+    """Run the command, open the page that it shows as a person does, and return what else it printed."""
+    login = await asyncio.create_subprocess_exec(
+        *command.line("mcp", "login", name), cwd=command.folder, env=command.env, stdout=subprocess.PIPE
+    )
+    assert login.stdout is not None
+    await login.stdout.readline()
+    page = (await login.stdout.readline()).decode().strip()
+    async with httpx2.AsyncClient(follow_redirects=True) as browser:
+        assert (await browser.get(page)).text == DONE
+    rest = (await login.stdout.read()).decode()
+    assert await login.wait() == 0
+    return rest
+
+
 async def test_a_person_signs_in_once_and_later_sessions_renew_the_tokens(
     command: Command, address: str
 ) -> None:
@@ -50,16 +68,7 @@ async def test_a_person_signs_in_once_and_later_sessions_renew_the_tokens(
     before = await asyncio.to_thread(lambda: command.run("mcp", "test", "it"))
     assert before.code == 1
     assert "it asks for a sign-in: run `sandbur mcp login it`" in before.err
-    login = await asyncio.create_subprocess_exec(
-        *command.line("mcp", "login", "it"), cwd=command.folder, env=command.env, stdout=subprocess.PIPE
-    )
-    assert login.stdout is not None
-    await login.stdout.readline()
-    page = (await login.stdout.readline()).decode().strip()
-    async with httpx2.AsyncClient(follow_redirects=True) as browser:
-        assert (await browser.get(page)).text == "You are signed in. You can close this page."
-    rest = (await login.stdout.read()).decode()
-    assert await login.wait() == 0
+    rest = await sign_in(command, "it")
     assert rest == "it: signed in; its tokens are in the data folder, readable only by you.\n"
     [kept] = (Path(command.env["SANDBUR_HOME"]) / "mcp/tokens").iterdir()
     assert kept.stat().st_mode & 0o777 == 0o600
@@ -70,6 +79,30 @@ async def test_a_person_signs_in_once_and_later_sessions_renew_the_tokens(
     assert (after.code, "mcp__it__look" in after.out) == (0, True), after.err
     assert json.loads(kept.read_text())["tokens"]["access_token"] != first
     assert first not in before.out + before.err + rest + after.out + after.err
+
+
+async def test_the_steps_of_the_page_lead_to_a_server_that_a_program_uses(
+    command: Command, address: str
+) -> None:
+    page = (ROOT / "docs/mcp.md").read_text("utf-8").partition("## Signing in")[2].partition("\n## ")[0]
+    assert (DONE in page, "http://127.0.0.1:PORT/callback" in page) == (True, True)
+    page = page.replace("https://issues.example.com/mcp", address)
+    [table], [lines], [program] = (
+        re.findall(rf"```{kind}\n(.*?)```", page, re.S) for kind in ("toml", "sh", "python")
+    )
+    path = command.folder / ".config/sandbur/config.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{table}startup_timeout_s = 60\n")
+    login, test = (shlex.split(line) for line in lines.splitlines())
+    assert login[:3] == ["sandbur", "mcp", "login"]
+    await sign_in(command, login[3])
+    tested = await asyncio.to_thread(lambda: command.run(*test[1:]))
+    assert (tested.code, "mcp__issues__look" in tested.out) == (0, True), tested.err
+    run = [sys.executable, "-c", program]
+    done = await asyncio.to_thread(
+        lambda: subprocess.run(run, cwd=command.folder, env=command.env, capture_output=True, text=True)
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "look\n", "")
 
 
 async def test_a_program_without_tokens_is_told_how_to_sign_in(tmp_path: Path, address: str) -> None:

@@ -15,8 +15,10 @@ HOSTILE = "$(touch owned) `touch owned` ; touch owned \x1b]0;owned\x07 'quoted' 
 ONE, TWO, WAITS = (f"{digit * 8}-0000-4000-8000-{digit * 12}" for digit in "123")
 
 
-@pytest.fixture
-def sessions(command: Command) -> Command:
+@pytest.fixture(scope="module")
+def sessions(tmp_path_factory: pytest.TempPathFactory) -> Command:
+    """Return the command in a folder with three sessions, of which no test changes anything."""
+    command = Command(tmp_path_factory.mktemp("sessions"))
     for session_id, title in ((ONE, "mend the parser"), (TWO, HOSTILE)):
         assert command.run("-p", "hello", "-m", "demo", "--session-id", session_id).code == 0
         assert command.run("sessions", "rename", session_id, title).code == 0

@@ -1,15 +1,19 @@
 """`sandbur sessions list` prints a page, and says how many more there are."""
 
 import json
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from support.commands.command import Command
 
+from sandbur.state.process.clock import format_time
 from sandbur.state.session import SessionSettings
 from sandbur.state.store.store import Store
 from sandbur.ui.commands.sessions.command import MOST_LISTED
 
 COUNT = MOST_LISTED + 7
+DEMO = "11111111-2222-4333-8444-555555555555"
 
 
 @pytest.fixture
@@ -54,6 +58,92 @@ def test_the_flags_say_how_many_are_listed(
 def test_an_empty_store_is_an_empty_array(command: Command) -> None:
     assert json.loads(command.run("sessions", "--json").out) == []
     assert command.run("sessions").err == "There is no session yet. Start one: sandbur\n"
+
+
+@pytest.fixture
+def labelled(command: Command) -> Command:
+    """Return a command whose store has sessions of two shops; `demo` is one that ran."""
+    store = Store.open(f"sqlite:///{command.folder}/data/sandbur.db", durability="normal")
+    rows: list[tuple[str, str, dict[str, Any]]] = [
+        ("s1", "done", {"app": "shop", "user": "ada", "tags": ("vip", "new")}),
+        ("s2", "needs_approval", {"app": "shop", "user": "bob", "tags": ("new",)}),
+        ("s3", "done", {"app": "bank", "user": "ada"}),
+    ]
+    for day, (name, status, labels) in enumerate(rows, 1):
+        store.index.create(name, SessionSettings(model="demo", cwd="/work", **labels), f"title of {name}")
+        noon = format_time(datetime(2026, 3, day, 12).astimezone(UTC))
+        sql = "UPDATE heads SET status = ?, updated_at = ? WHERE session_id = ?"
+        store.database.commit([(sql, (status, noon, name))])
+    store.close()
+    ended = command.run("-p", "/mode plan", "-m", "demo", "--session-id", DEMO)
+    assert ended.code == 0, ended.err
+    return command
+
+
+def listed(command: Command, *words: str) -> list[str]:
+    """Return the ids that are listed, which are the same as lines and as JSON."""
+    lines, array = command.run("sessions", "list", *words), command.run("sessions", *words, "--json")
+    assert (lines.code, array.code) == (0, 0), lines.err
+    found = [one["id"] for one in json.loads(array.out)]
+    assert [line.split("\t")[0] for line in lines.out.splitlines()] == found
+    return found
+
+
+def test_sessions_are_listed_by_labels_status_and_time(labelled: Command) -> None:
+    assert listed(labelled, "--app", "shop") == ["s2", "s1"]
+    assert listed(labelled, "--user", "ada", "--app", "bank") == ["s3"]
+    assert listed(labelled, "--tag", "new") == ["s2", "s1"]
+    assert listed(labelled, "--tag", "new", "--tag", "vip") == ["s1"]
+    assert listed(labelled, "--status", "needs_approval") == ["s2"]
+    assert listed(labelled, "--since", "2026-03-02", "--until", "2026-03-03") == ["s3", "s2"]
+    assert listed(labelled, "--since", "2026-03-01T12:00", "--until", "2026-03-02T12:00") == ["s1"]
+    assert listed(labelled, "--until", "2026-03-01") == ["s1"]
+    assert listed(labelled, "--since", "1h") == [DEMO]
+    assert listed(labelled, "--until", "1h") == ["s3", "s2", "s1"]
+    assert listed(labelled, "--user", "ada", "--limit", "1") == ["s3"]
+    more = labelled.run("sessions", "--user", "ada", "--limit", "1")
+    assert more.err == "More sessions fit. See them with --all, or --limit N\n"
+    assert labelled.run("sessions", "--user", "ada", "--all").err == ""
+    assert (
+        labelled.run("sessions", "--user", "eve").err == "No session fits. See all: sandbur sessions --all\n"
+    )
+
+
+def test_sessions_are_listed_by_the_words_of_their_messages_and_titles(command: Command) -> None:
+    for text in ("the rope and the anvil", "an anvil alone"):
+        ended = command.run("-p", text, "-m", "demo", "--output-format", "json")
+        assert ended.code == 0, ended.err
+    both = listed(command, "--text", "ANVIL")
+    (rope,) = listed(command, "--text", "anvil rope")
+    assert len(both) == 2
+    assert rope == both[1]
+    assert listed(command, "--text", "the rope and the") == [rope]
+    assert listed(command, "--text", "nothing such") == []
+    assert listed(command, "--text", "anvil", "--until", "1d") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--since", "yesterday"), "`yesterday` is not a time such as 2026-11-05, 2026-11-05T09:30, 3d"),
+        (("--until", "2026-02-30"), "`2026-02-30` is not a time"),
+        (("--since", "0001-01-01"), "`0001-01-01` is not a time"),
+        (("--until", "9999-12-31"), "`9999-12-31` is not a time"),
+        (("--since", "999999w"), "`999999w` is not a time"),
+        (("--since", ""), "`` is not a time"),
+        (("--status", "needs_aproval"), "no status of a session. Did you mean `needs_approval`?"),
+        (("--status", "x"), "The statuses are new, running, done"),
+        (("show", "s1", "--text", "x"), "belong to `sandbur sessions list`"),
+        (("prune", "--tag", "x"), "belong to `sandbur sessions list`"),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_of_a_selection_is_one_sentence(
+    command: Command, words: tuple[str, ...], problem: str
+) -> None:
+    ended = command.run("sessions", *words)
+    assert (ended.code, ended.out) == (2, "")
+    assert problem in " ".join(ended.err.split())
+    assert "Traceback" not in ended.err
 
 
 @pytest.mark.parametrize(
