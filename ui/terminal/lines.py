@@ -25,7 +25,7 @@ from .text.wrap import hanging, wrap
 if TYPE_CHECKING:
     from ...agent.history.timeline import TimelineStep
 
-_SUBJECTS = ("command", "path", "pattern", "url", "query", "goal", "description", "status", "code")
+_SUBJECTS = ("command", "path", "pattern", "url", "query", "goal", "plan", "description", "status", "code")
 _MAX_TITLE = 120
 _MAX_COMPARED_BYTES = 1 << 20
 
