@@ -138,7 +138,9 @@ class Recorder:
 
 
 class AskUnlessYolo:
-    def judge(self, tool: Any, arguments: Any, mode: ExecutionMode, paths: Any = None, plan: Any = None) -> Verdict:
+    def judge(
+        self, tool: Any, arguments: Any, mode: ExecutionMode, paths: Any = None, plan: Any = None
+    ) -> Verdict:
         if arguments == "forbidden":
             return Verdict("deny", "denied by rule act(forbidden)", "act(forbidden)")
         return Verdict("allow" if mode == "yolo" else "ask", f"{tool.spec.name} is not read-only")
@@ -161,7 +163,9 @@ class _PassesOn:
 
 
 class DenyAll:
-    def judge(self, tool: Any, arguments: Any, mode: ExecutionMode, paths: Any = None, plan: Any = None) -> Verdict:
+    def judge(
+        self, tool: Any, arguments: Any, mode: ExecutionMode, paths: Any = None, plan: Any = None
+    ) -> Verdict:
         return Verdict("deny", "denied by rule *", "*")
 
 
