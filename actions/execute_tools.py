@@ -8,7 +8,7 @@ from ..state.application import ASKED_ONCE_MORE, NESTS_CALLS, ApplicationState, 
 from ..state.calls import NESTED_CALL_DECIDES, NestedCall, PendingCall, digest_request
 from ..state.conversation.messages import ToolResult
 from .ports import Ports
-from .ports.events import ToolFinished, UsageChanged
+from .ports.events import PlanChanged, ToolFinished, UsageChanged
 from .turn.burr_action import Changes, graph_action
 from .turn.calls.equipping import announce_tool_changes
 from .turn.calls.nested_call_runner import NestedCallRunner
@@ -36,6 +36,7 @@ from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
         "turn_usage",
         "flow",
         "user_input",
+        "approved_plan",
     ],
     writes=[
         "chat_history",
@@ -51,6 +52,10 @@ from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
         "hand_off",
         "usage",
         "turn_usage",
+        "workflow_mode",
+        "current_goal",
+        "approved_plan",
+        "execution_mode",
     ],
     runs_calls=True,
     step_kind="results",
@@ -81,7 +86,7 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
     results |= runner.results
     changes: Changes = {"last_round_denied": _has_denied(state, runner)}
     if (last := find_ending_result(results)) is not None:
-        return _announce_tools({**changes, **await _end_run(last, state, ports, results)}, state, ports)
+        return _announce({**changes, **await _end_run(last, state, ports, results)}, state, ports)
     for call in runner.asked.values():
         await ports.journal.record_decision(call, by="")
     for suspended in runner.waiting.values():
@@ -96,7 +101,7 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
     if not left and is_flow_round(state):
         after = state.model_copy(update=changes)
         return {**changes, **await conclude_flow(after, _in_order(results)[-1], ports)}
-    return _announce_tools(evict_old_results(state, changes, results.values(), ports), state, ports)
+    return _announce(evict_old_results(state, changes, results.values(), ports), state, ports)
 
 
 async def _record_relayed(calls: Sequence[PendingCall], ports: Ports) -> None:
@@ -119,8 +124,10 @@ def _list_left(
             yield runner.asked.get(offset, call)
 
 
-def _announce_tools(changes: Changes, state: ApplicationState, ports: Ports) -> Changes:
-    """Emit `ToolsChanged` if the results change the offered tools."""
+def _announce(changes: Changes, state: ApplicationState, ports: Ports) -> Changes:
+    """Emit `ToolsChanged` and `PlanChanged` if the results change the offered tools or begin a plan."""
+    if "approved_plan" in changes:
+        ports.emit(PlanChanged(changes["vibe_plan"]))
     if "equipment" in changes:
         announce_tool_changes(state.equipment, changes["equipment"], ports)
     return changes

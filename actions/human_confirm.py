@@ -1,6 +1,6 @@
 """Applies a person's decisions to pending calls; the graph halts before this action."""
 
-from ..state.application import ApplicationState, ExecutionMode
+from ..state.application import ApplicationState
 from ..state.calls import HOOK_DECIDES, CallDecision, PendingCall, update_recovery
 from ..state.conversation.messages import encodable
 from .masking.references import mask_call_fields
@@ -11,7 +11,7 @@ from .turn.calls.proposals import judge, why_lost
 
 
 @graph_action(
-    reads=["pending_tool_calls", "execution_mode"],
+    reads=["pending_tool_calls", "execution_mode", "vibe_plan", "approved_plan"],
     writes=["pending_tool_calls"],
     waits_for="decision",
     step_kind="decision",
@@ -32,7 +32,7 @@ async def human_confirm(
             decided, problem = _relay(call, decision, ports), ""
         else:
             take = _settle if call.kind == "outcome_unknown" else _apply_decision
-            decided, problem = take(call, decision, ports, state.execution_mode)
+            decided, problem = take(call, decision, ports, state)
         calls.append(decided)
         if problem:
             ports.emit(Notice(f"The call {call.call_id} still waits: {problem}"))
@@ -42,7 +42,7 @@ async def human_confirm(
 
 
 def _apply_decision(
-    call: PendingCall, decision: CallDecision, ports: Ports, mode: ExecutionMode
+    call: PendingCall, decision: CallDecision, ports: Ports, state: ApplicationState
 ) -> tuple[PendingCall, str]:
     """Return the call with its decision, and why the decision is not possible (an empty text if it is
     possible).
@@ -61,7 +61,7 @@ def _apply_decision(
     )
     if problem := why_lost(edited, ports):
         return call, f"{problem} Give the complete arguments with --edit, or deny the call."
-    judged = judge(edited, ports, mode)
+    judged = judge(edited, ports, state)
     if judged.decision == "invalid":
         return call, judged.reason
     is_edited = edited.arguments != call.arguments or call.edited
@@ -99,7 +99,7 @@ def _replace_arguments(call: PendingCall, arguments: str, ports: Ports) -> Pendi
 
 
 def _settle(
-    call: PendingCall, decision: CallDecision, ports: Ports, mode: ExecutionMode
+    call: PendingCall, decision: CallDecision, ports: Ports, state: ApplicationState
 ) -> tuple[PendingCall, str]:
     """Return the settled call, and why the decision is not possible (an empty text if it is possible)."""
     if decision.settle is None:
@@ -107,7 +107,7 @@ def _settle(
     if decision.settle == "rerun":
         if problem := why_lost(call, ports):
             return call, f"it cannot run again: {problem}"
-        judged = judge(call, ports, mode)
+        judged = judge(call, ports, state)
         if judged.decision in ("denied", "invalid"):
             return call, f"it cannot run again: {judged.reason}"
     result = ports.masker.text(encodable(decision.result))

@@ -21,6 +21,7 @@ from .turn.calls.tool_results import close_calls
 from .turn.calls.user_command import propose_user_command
 from .turn.commands import answer_command
 from .turn.flows.flow_turn import answer_by_command, begin_flow, route_message, route_to_speaker
+from .turn.plan.step_turn import MAX_SUMMARY_CHARS, with_step
 from .turn.steering import (
     STEERING_FIELDS,
     add_heard,
@@ -28,13 +29,13 @@ from .turn.steering import (
     add_steering_to_chat,
     find_person_messages,
 )
-from .turn.step_turn import MAX_SUMMARY_CHARS, with_step
 
 _NEW_TURN: dict[str, Any] = {
     "workflow_mode": "chat",
     "phase": "idle",
     "current_goal": None,
     "vibe_plan": (),
+    "approved_plan": None,
     "active_step_id": None,
     "pending_tool_calls": (),
     "last_round_denied": False,

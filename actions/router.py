@@ -9,7 +9,6 @@ from .ports import Ports, Reply
 from .ports.events import MessageAdded, Notice, ToolRequested
 from .turn.burr_action import Changes, graph_action
 from .turn.calls.proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
-from .turn.decision_tools import START_PLAN, SUBMIT_PLAN, StartPlan, find_decision
 from .turn.model_call import CALL_READS, REPLY_FIELDS, CutReply, KeptReply, apply_reply, ask, overflow
 from .turn.output.answer_check import (
     Closing,
@@ -20,6 +19,7 @@ from .turn.output.answer_check import (
     refuse_further_tries,
 )
 from .turn.output.format import OutputFormat
+from .turn.plan.decision_tools import START_PLAN, SUBMIT_PLAN, StartPlan, find_decision
 from .turn.run_end import ask_hooks_to_continue, rewrite_answer
 from .turn.steering import STEERING_FIELDS, add_steering_to_chat
 from .turn.tool_choice import refuse_calls, use_up_tool_choice
@@ -38,6 +38,8 @@ _WRITES = ["chat_history", "workflow_mode", "phase", "current_goal", "pending_to
         "rejected_answers",
         "run_options",
         "graph_version",
+        "vibe_plan",
+        "approved_plan",
         *CALL_READS,
         *STEERING_FIELDS,
     ],

@@ -7,10 +7,14 @@ from ..state.conversation.messages import assistant_message, runtime_message
 from .ports import Ports
 from .ports.events import MessageAdded, Notice, StepChanged
 from .turn.burr_action import Changes, graph_action
-from .turn.decision_tools import PLAN_FINISHED, SUBMIT_PLAN
+from .turn.plan.decision_tools import PLAN_FINISHED, SUBMIT_PLAN
+from .turn.plan.step_turn import step_line, with_step
 from .turn.steering import find_person_messages
-from .turn.step_turn import step_line, with_step
 
+_PROPOSE = (
+    "Step {step_id} failed. The user approved the plan as it was, so only the user can change it: propose a"
+    " revised plan of the steps that are still to do, or answer the user if the goal cannot be reached."
+)
 _REVISE = (
     f"Step {{step_id}} failed. Revise the plan: call {SUBMIT_PLAN.name} with the steps that are still to do"
     " instead of those not yet started, or with no steps if the goal cannot be reached."
@@ -18,7 +22,7 @@ _REVISE = (
 
 
 @graph_action(
-    reads=["vibe_plan", "active_step_id", "chat_history", "replans"],
+    reads=["vibe_plan", "active_step_id", "chat_history", "replans", "approved_plan"],
     writes=["vibe_plan", "active_step_id", "chat_history", "phase", "replans"],
     step_kind="summary",
 )
@@ -30,7 +34,7 @@ async def step_summarizer(state: ApplicationState, ports: Ports) -> Changes:
     closed = step.model_copy(update={"chat_history": step.chat_history.unload()})
     plan = with_step(state, closed)
     changes = _next_phase(state, step, plan, ports.turn.max_replans)
-    if step.status == "failed" and changes["phase"] == "answering":
+    if step.status == "failed" and changes["phase"] == "answering" and state.approved_plan is None:
         ports.emit(Notice(f"The plan was revised {state.replans} times; it is not revised again."))
     ports.emit(MessageAdded("assistant", line))
     ports.emit(StepChanged(step.step_id, step.status, step.analysis))
@@ -43,6 +47,9 @@ def _next_phase(
     before: ApplicationState, step: VibeStep, plan: tuple[VibeStep, ...], max_replans: int
 ) -> dict[str, Any]:
     """Return the next phase of the plan, and the notes for the model about the phase."""
+    if step.status == "failed" and before.approved_plan:
+        note = runtime_message(_PROPOSE.format(step_id=step.step_id))
+        return {"phase": "answering", "notes": [note]}
     if step.status == "failed" and before.replans < max_replans:
         note = runtime_message(_REVISE.format(step_id=step.step_id))
         return {"phase": "planning", "replans": before.replans + 1, "notes": [note]}

@@ -7,7 +7,8 @@ from .ports import Ports, Reply
 from .ports.events import MessageAdded, PlanChanged
 from .turn.burr_action import Changes, graph_action
 from .turn.calls.proposals import answer_all, record_wishes, with_unique_ids
-from .turn.decision_tools import (
+from .turn.model_call import CALL_READS, REPLY_FIELDS, CutReply, KeptReply, apply_reply, ask, overflow
+from .turn.plan.decision_tools import (
     PLAN_FINISHED,
     SUBMIT_PLAN,
     SubmitPlan,
@@ -15,7 +16,6 @@ from .turn.decision_tools import (
     steps_from_text,
     why_unusable,
 )
-from .turn.model_call import CALL_READS, REPLY_FIELDS, CutReply, KeptReply, apply_reply, ask, overflow
 from .turn.steering import STEERING_FIELDS, add_steering_to_chat
 
 MAX_TRIES = 3

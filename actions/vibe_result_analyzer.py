@@ -6,7 +6,7 @@ from ..state.application import ApplicationState
 from .ports import Ports
 from .turn.burr_action import Changes, graph_action
 from .turn.model_call import REPLY_FIELDS, CutReply, KeptReply
-from .turn.step_turn import STEP_READS, STEP_WRITES, take_turn
+from .turn.plan.step_turn import STEP_READS, STEP_WRITES, take_turn
 
 
 @graph_action(

@@ -6,9 +6,9 @@ from ..state.conversation.transcript import Transcript
 from .ports import Ports
 from .ports.events import StepChanged
 from .turn.burr_action import Changes, graph_action
-from .turn.decision_tools import FINISH_STEP
 from .turn.model_call import REPLY_FIELDS, CutReply, KeptReply
-from .turn.step_turn import STEP_READS, STEP_WRITES, take_turn
+from .turn.plan.decision_tools import FINISH_STEP
+from .turn.plan.step_turn import STEP_READS, STEP_WRITES, take_turn
 
 
 @graph_action(

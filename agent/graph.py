@@ -142,6 +142,7 @@ TRANSITIONS: Transitions = (
     ("execute_tools", "human_confirm", ASKING),
     ("execute_tools", "prompt", ENDED),
     ("execute_tools", "vibe_result_analyzer", IN_STEP),
+    ("execute_tools", "vibe_step_executor", WORKING),
     ("execute_tools", "router", OTHERWISE),
     ("vibe_result_analyzer", "context_compressor", OVERFLOW),
     ("vibe_result_analyzer", "human_confirm", ASKING),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from functools import partial
+from operator import is_, not_
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
 from .calls import PendingCall
+from .conversation.approved_plan import ApprovedPlan
 from .conversation.messages import NO_EQUIPMENT, Equipment, HandOff, Record
 from .conversation.transcript import Transcript
 from .conversation.usage import Usage as Usage
@@ -25,6 +28,22 @@ class VibeStep(Record):
     """The messages of this step. After the end of the step, it only refers to the store."""
     analysis: str = ""
     """How the step ended, as the model describes it."""
+    expects: str = Field(default="", exclude_if=not_)
+    """The result that shows that the step is done; empty if the plan does not say."""
+    allows: tuple[str, ...] = Field(default=(), exclude_if=not_)
+    """Allow rules that hold until the step has ended, if a person approved the plan."""
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status in ("completed", "failed")
+
+
+class PlanTerms(NamedTuple):
+    """What an approved plan allows at the moment."""
+
+    digest: str
+    rules: tuple[str, ...]
+    """Allow rules, those of the steps that have not ended."""
 
 
 WorkflowMode = Literal["chat", "ops", "vibe"]
@@ -32,8 +51,8 @@ Phase = Literal["idle", "planning", "working", "answering"]
 ExecutionMode = Literal["interactive", "plan", "auto-edit", "yolo"]
 
 ASKED_ONCE_MORE, ENDED_BY_TOOL, COMPRESSED_WHEN_ASKED, RUN_BY_PERSON, NOTICES_CYCLES = 2, 3, 4, 5, 6
-NESTS_CALLS, RUN_BY_FLOW, HANDS_OFF = 7, 8, 9
-GRAPH_VERSION = 9
+NESTS_CALLS, RUN_BY_FLOW, HANDS_OFF, PLANNED_BY_CALL = 7, 8, 9, 10
+GRAPH_VERSION = 10
 """The version of the graph. Each version adds a behaviour:
 
 * 2: a call that needs a second approval goes from `execute_tools` back to `human_confirm`.
@@ -44,6 +63,7 @@ GRAPH_VERSION = 9
 * 7: a call of a running tool waits for a decision together with the call of that tool.
 * 8: a flow answers a message, runs a call or begins a plan, from `prompt`.
 * 9: the agent that has the conversation answers a message, from `prompt`.
+* 10: a call whose plan a person approved begins that plan, from `execute_tools` to `vibe_step_executor`.
 """
 
 
@@ -186,7 +206,21 @@ class ApplicationState(Record):
     """The other agent that has the conversation; None: the agent of the session itself has it."""
     heard: int = Field(default=0, exclude_if=lambda number: not number)
     """The number of the newest message of its hub that the history holds; 0: none."""
+    approved_plan: ApprovedPlan | None = Field(default=None, exclude_if=partial(is_, None))
+    """The plan as a person approved it, with what it allows; None if nobody did."""
     graph_version: int = GRAPH_VERSION
+
+    @property
+    def plan_terms(self) -> PlanTerms | None:
+        """Return what the approved plan allows now; None if the session has no approved plan.
+
+        A plan whose steps are not worked through any more allows nothing.
+        """
+        if self.approved_plan is None:
+            return None
+        left = (step for step in self.vibe_plan if not step.has_ended and self.phase == "working")
+        rules = (rule for step in left for rule in step.allows)
+        return PlanTerms(self.approved_plan.digest, tuple(dict.fromkeys(rules)))
 
     @property
     def active_step(self) -> VibeStep | None:

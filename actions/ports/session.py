@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from ...state.application import ExecutionMode, InboxTaken
+from ...state.application import ExecutionMode, InboxTaken, PlanTerms
 from ...state.calls import (
     ApprovalFingerprint,
     FileChange,
@@ -56,10 +56,15 @@ class Fingerprinter(Protocol):
 
 class Gate(Protocol):
     def judge(
-        self, tool: Tool, arguments: Any, mode: ExecutionMode, paths: Sequence[str] | None = None
+        self,
+        tool: Tool,
+        arguments: Any,
+        mode: ExecutionMode,
+        paths: Sequence[str] | None = None,
+        plan: PlanTerms | None = None,
     ) -> Verdict:
         """Return whether a call may run. If `paths` are given, they replace the paths that the arguments
-        name.
+        name. `plan` is what the approved plan allows; None without such a plan.
         """
         ...
 

@@ -18,6 +18,7 @@ from ...state.calls import (
     KeptResult,
     PendingCall,
 )
+from ...state.conversation.approved_plan import ApprovedPlan
 from ...state.conversation.attachments import AttachedFile
 from ...state.conversation.messages import (
     Equipment,
@@ -61,6 +62,8 @@ class ToolOutcome:
     """
     equips: Equipment | None = None
     """The tools that the call activates for the rest of the session."""
+    plan: ApprovedPlan | None = None
+    """The plan that the session works through now, because a person approved the call."""
     blocks: tuple[Text | AttachedFile, ...] = ()
     """Further content for the model."""
     ends_run: str | None = None
@@ -263,6 +266,8 @@ class ToolTraits:
     """
     is_done_tool: bool = False
     """Whether its result is the answer of the run, and ends the run."""
+    begins_plan: bool = False
+    """Whether a call proposes a plan that a person has to approve. It runs only outside of a plan."""
     is_of_flow: bool = False
     """Whether only flows may call it. No request lists it, and a call by a model is refused."""
 

@@ -10,8 +10,8 @@ from ...state.conversation.messages import Message, assistant_message, encodable
 from ..ports import Ports, Reply
 from ..ports.events import MessageAdded, Notice, PlanChanged, StepChanged, TextDelta
 from .burr_action import Changes
+from .plan.step_turn import step_line, with_step
 from .steering import find_person_messages
-from .step_turn import step_line, with_step
 
 NOT_RUN = "Not run: {tool} has ended the run."
 

@@ -23,6 +23,7 @@ SHIPPED = (
     ".agent.extensions.python_code",
     ".agent.extensions.agent_files",
     ".agent.agents",
+    ".agent.plans",
     ".agent.history.tracking",
     ".agent.history.replay",
     ".ui.acp",

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, cast
 
 from ...actions.ports import FinishReason, FormattedEntry, Formatter, ModelRequest, ToolChoiceKind, ToolSpec
 from ...actions.ports.events import TextDelta, ThinkingDelta
-from ...actions.turn.decision_tools import FINAL_ANSWER
 from ...actions.turn.output.format import OutputFormat
+from ...actions.turn.plan.decision_tools import FINAL_ANSWER
 from ...state.application import Usage
 from ...state.conversation.attachments import MAX_IMAGE_BYTES, AttachedFile
 from ...state.conversation.messages import Block, Message, Text, refuse_json_constant

@@ -10,7 +10,7 @@ from ...actions.masking.references import mask_call_fields
 from ...actions.ports import Ports, Tool
 from ...actions.turn.calls.approval_fingerprint import why_incomplete
 from ...actions.turn.calls.proposals import judge_and_parse
-from ...state.application import ExecutionMode
+from ...state.application import ApplicationState
 from ...state.calls import PendingCall
 from .rules.path_rules import Workspace
 from .rules.rules import Call
@@ -39,12 +39,12 @@ class ApprovalContext(NamedTuple):
 
 
 def build_approval_context(
-    call: PendingCall, ports: Ports, mode: ExecutionMode, is_edited: bool
+    call: PendingCall, ports: Ports, state: ApplicationState, is_edited: bool
 ) -> ApprovalContext:
     """Judge the call by today's rules. A call that was not edited keeps its stored reason."""
     wish = mask_call_fields(call.arguments, ports.masker)
     asked = call.model_copy(update={**wish, "masked": call.masked or wish["masked"]})
-    now, arguments = judge_and_parse(asked, ports, mode)
+    now, arguments = judge_and_parse(asked, ports, state)
     if now.decision == "invalid":
         return ApprovalContext(problem=now.reason)
     why = f"it would run without a question now: {now.reason}" if now.decision == "approved" else now.reason

@@ -1,5 +1,8 @@
 """The gate: decides whether a tool call may run, needs approval, or is denied."""
 
+from __future__ import annotations
+
+import copy
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -13,7 +16,7 @@ from ...actions.tools.registry import load_declared_traits
 from ...actions.tools.shell.read_only import prove
 from ...actions.turn.bugs_logged import BugsLogged
 from ...actions.workspace.protected.secret_files import is_secret_file
-from ...state.application import ExecutionMode
+from ...state.application import ExecutionMode, PlanTerms
 from ...state.session import SessionSettings
 from .hidden_files import HiddenFiles
 from .protected_places import why_always_asked, why_protected
@@ -50,13 +53,19 @@ class Policy:
     ) -> None:
         """`is_confined`: commands run in a sandbox without network access. `own` are the folders of Sandbur
         itself."""
-        self._allow, self._deny, self._ask = by_precision(allow), by_precision(deny), by_precision(ask)
+        self._allow: tuple[Rule, ...] = by_precision(allow)
+        self._deny: tuple[Rule, ...] = by_precision(deny)
+        self._ask_rules: tuple[Rule, ...] = by_precision(ask)
         self._workspace = Workspace(cwd, add_dirs)
         self._own = tuple(realpath(folder) for folder in own)
         """The folders of Sandbur itself."""
         self._runs_catastrophes = runs_catastrophes
         self._is_confined = is_confined
         self._hidden: HiddenFiles | None = None
+        self._plan: tuple[Rule, ...] | None = None
+        """The rules of the approved plan; None without such a plan."""
+        self._bound: tuple[PlanTerms, Policy] | None = None
+        """The terms of the last plan, and this policy bound to them."""
 
     @classmethod
     def of_session(cls, session: SessionSettings, own: Sequence[Path], is_confined: bool) -> Self:
@@ -73,10 +82,16 @@ class Policy:
         )
 
     def judge(
-        self, tool: Tool, arguments: Any, mode: ExecutionMode, paths: Sequence[str] | None = None
+        self,
+        tool: Tool,
+        arguments: Any,
+        mode: ExecutionMode,
+        paths: Sequence[str] | None = None,
+        plan: PlanTerms | None = None,
     ) -> Verdict:
         with BugsLogged(f"the verdict on a call of {tool.spec.name}") as border:
-            return self._judge(Call.of(tool, arguments, paths), mode)
+            policy = self if plan is None else self._bind(plan)
+            return policy._judge(Call.of(tool, arguments, paths), mode)
         return Verdict("ask", f"it could not be judged: a bug in Sandbur ({border.bug})", is_firm=True)
 
     def _judge(self, call: Call, mode: ExecutionMode) -> Verdict:
@@ -94,6 +109,14 @@ class Policy:
             # A link changed while it was followed, or links form a cycle.
             return Verdict("ask", f"its path cannot be resolved: {error.strerror}")
 
+    def _bind(self, plan: PlanTerms) -> Policy:
+        """Return this policy for a session that works through an approved plan."""
+        if self._bound is None or self._bound[0] != plan:
+            bound = copy.copy(self)
+            bound._plan = by_precision(parse_rules(plan.rules))
+            self._bound = plan, bound
+        return self._bound[1]
+
     def is_allowed_by_rule(self, tool: Tool, arguments: Any) -> bool:
         """Return whether allow rules cover the whole call, regardless of its mode."""
         return bool(self._find_allow_rules(Call.of(tool, arguments, None)))
@@ -104,13 +127,13 @@ class Policy:
     def _make_firm_if_protected(self, call: Call, verdict: Verdict) -> Verdict:
         """Return the verdict as a firm one, which only a person may answer, if it concerns a protected
         place."""
-        if verdict.decision != "ask":
-            return verdict
+        return verdict if verdict.decision != "ask" else replace(verdict, is_firm=self._is_protected(call))
+
+    def _is_protected(self, call: Call) -> bool:
+        """Return whether a call concerns a protected place."""
         if call.traits.runs_commands:
-            is_firm = self._why_protected_write(call) is not None
-        else:
-            is_firm = any(why_protected(self._workspace.real(path), self._own) for path in call.paths)
-        return replace(verdict, is_firm=is_firm)
+            return self._why_protected_write(call) is not None
+        return any(why_protected(self._workspace.real(path), self._own) for path in call.paths)
 
     def _check_deny_rules(self, call: Call) -> Verdict | None:
         for rule in self._deny:
@@ -130,12 +153,14 @@ class Policy:
         return verdict
 
     def _question(self, call: Call) -> Verdict | None:
-        for rule in self._ask:
+        for rule in self._ask_rules:
             if rule.names(call.tool) and self._hits(rule, call):
                 return Verdict("ask", f"asked for by rule {rule.text}", rule.text)
         _, near = self._find_hiding_rules(call)
         if near is not None:
             return Verdict("ask", f"may show files that the rule {near.text} denies", near.text)
+        if call.traits.begins_plan:
+            return Verdict("ask", "what the plan names will run without a further question")
         if call.traits.asks == "always" and not self._is_named_exactly(call):
             return Verdict("ask", f"{call.tool} is declared to ask every time")
         if self._is_named_exactly(call):
@@ -177,7 +202,11 @@ class Policy:
             return None
 
         judge = web_rules.verdict if call.traits.reaches == "address" else web_rules.service_verdict
-        return judge(call.tool, call.subject, mode, [rule for rule in self._allow if rule.names(call.tool)])
+        allow = [rule for rule in self._allow if rule.names(call.tool)]
+        verdict = judge(call.tool, call.subject, mode, allow)
+        if verdict.decision != "ask":
+            return verdict
+        return self._judge_by_plan(call) or self._ask(verdict.reason)
 
     def _decide_by_mode(self, call: Call, mode: ExecutionMode) -> Verdict:
         if mode == "yolo":
@@ -199,9 +228,25 @@ class Policy:
             return Verdict("allow", f"allowed by rule {used}", used)
         if mode == "plan":
             return Verdict("deny", f"plan mode only looks inside the workspace: {concern}")
+        if self._plan is not None:
+            # Only what the person approved passes, and not what auto-edit mode adds to it.
+            mode = "interactive"
         if mode == "auto-edit" and call.traits.writes_files:
             return self._edit(call)
-        return self._pass_inside(call, mode) or Verdict("ask", concern)
+        return self._judge_by_plan(call) or self._pass_inside(call, mode) or self._ask(concern)
+
+    def _ask(self, concern: str) -> Verdict:
+        return Verdict("ask", concern if self._plan is None else f"outside the plan: {concern}")
+
+    def _judge_by_plan(self, call: Call) -> Verdict | None:
+        """Allow a call that the approved plan covers, or return None. No plan covers a protected place."""
+        if not self._plan or self._is_protected(call):
+            return None
+        rules = self._find_covering(self._plan, call)
+        if not rules:
+            return None
+        used = ", ".join(rules)
+        return Verdict("allow", f"the approved plan allows it: {used}", used)
 
     def _pass_inside(self, call: Call, mode: ExecutionMode) -> Verdict | None:
         """Allow a command that only edits the workspace, or that a sandbox confines to the workspace, or
@@ -317,7 +362,10 @@ class Policy:
     def _find_allow_rules(self, call: Call) -> list[str]:
         """Return the rules that together cover the whole call; an empty list if a part of it is not
         covered."""
-        rules = [rule for rule in self._allow if rule.names(call.tool)]
+        return self._find_covering(self._allow, call)
+
+    def _find_covering(self, allow: Sequence[Rule], call: Call) -> list[str]:
+        rules = [rule for rule in allow if rule.names(call.tool)]
         if not rules:
             return []
         whole = next((rule for rule in rules if rule.pattern is None), None)

@@ -3,15 +3,17 @@
 import json
 
 from ...actions.ports import BadArguments, Gate, Toolbox, Verdict
-from ...state.application import ExecutionMode
+from ...state.application import ExecutionMode, PlanTerms
 
 
 class Judge:
     """A gate, and the tools whose calls it judges."""
 
-    def __init__(self, gate: Gate, toolbox: Toolbox) -> None:
+    def __init__(self, gate: Gate, toolbox: Toolbox, plan: PlanTerms | None = None) -> None:
+        """`plan` is what an approved plan allows; None without such a plan."""
         self._gate = gate
         self._toolbox = toolbox
+        self._plan = plan
 
     def verdict(self, tool: str, arguments: str, mode: ExecutionMode) -> Verdict:
         """Return the verdict on a call with these JSON arguments. An invalid call is denied."""
@@ -22,7 +24,7 @@ class Judge:
             parsed = known.parse(arguments)
         except BadArguments as error:
             return Verdict("deny", str(error))
-        return self._gate.judge(known, parsed, mode)
+        return self._gate.judge(known, parsed, mode, plan=self._plan)
 
     def command_verdict(self, command: str, mode: ExecutionMode) -> Verdict:
         """Return the verdict on a shell command."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ...actions.turn.decision_tools import FINISH_STEP, START_PLAN, SUBMIT_PLAN
+from ...actions.turn.plan.decision_tools import FINISH_STEP, START_PLAN, SUBMIT_PLAN
 from ...state.errors import ConfigError
 from ..config.paths import decode_text, read_bytes, repository_root, user_home
 from ..config.trust import is_trusted_link

@@ -34,9 +34,9 @@ from ...actions.ports import (
 from ...actions.tools.registry import FindsService, usual_network_tools
 from ...actions.turn.calls.approval_fingerprint import take_fingerprint
 from ...actions.turn.calls.tool_results import session_temp
-from ...actions.turn.decision_tools import DECISION_TOOLS, final_answer
 from ...actions.turn.output.format import OutputFormat, output_format
-from ...state.application import ExecutionMode
+from ...actions.turn.plan.decision_tools import DECISION_TOOLS, final_answer
+from ...state.application import ExecutionMode, PlanTerms
 from ...state.calls import ApprovalFingerprint, PendingCall
 from ...state.conversation.messages import NO_EQUIPMENT, encodable
 from ...state.errors import UsageError
@@ -90,11 +90,16 @@ class SessionGate:
         self._policy = policy
 
     def judge(
-        self, tool: Tool, arguments: Any, mode: ExecutionMode, paths: Sequence[str] | None = None
+        self,
+        tool: Tool,
+        arguments: Any,
+        mode: ExecutionMode,
+        paths: Sequence[str] | None = None,
+        plan: PlanTerms | None = None,
     ) -> Verdict:
         if self._policy is None:
             self._policy = self._first()
-        return self._policy.judge(tool, arguments, mode, paths)
+        return self._policy.judge(tool, arguments, mode, paths, plan)
 
     def is_allowed_by_rule(self, tool: Tool, arguments: Any) -> bool:
         return implements(self._policy, KnowsAllowRules) and self._policy.is_allowed_by_rule(tool, arguments)

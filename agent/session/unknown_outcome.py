@@ -168,7 +168,7 @@ class CallDescriptions:
     ) -> ApprovalContext:
         """Describe why a waiting call asks, which files and hosts it names, and in which sandbox it runs."""
         with BugsLogged(f"the description of a call of {call.tool}") as border:
-            return build_approval_context(call, ports, state.execution_mode, is_edited)
+            return build_approval_context(call, ports, state, is_edited)
         return ApprovalContext(f"{call.reason}; the rest is not known: a bug in Sandbur ({border.bug})")
 
     @staticmethod

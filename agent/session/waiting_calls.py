@@ -134,7 +134,7 @@ class WaitingCalls:
         is_persons = call.decided_by == "person" and not is_typed
         if call.decision == "invalid" or is_persons or call.recovery.starts:
             return call
-        again = judge(call, self._ports, mode)
+        again = judge(call, self._ports, self._position.state)
         if call.decision == again.decision == "undecided" and call.binding is not None:
             # The call keeps its reason, because the person sees it and decides by it.
             return call

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, field_serializer
 
+from .approved_plan import ApprovedPlan
 from .attachments import AttachedFile, Audio, Document, Image, Video
 from .content import Attachment, Record, list_labels
 from .usage import Usage
@@ -116,6 +117,8 @@ class ToolResult(Record):
     """The tools that the call added to the session."""
     hand_off: HandOff | None = Field(default=None, exclude_if=partial(is_, None))
     """Which agent has the conversation after the call; None: the call changes nothing about it."""
+    plan: ApprovedPlan | None = Field(default=None, exclude_if=partial(is_, None))
+    """The plan that a person approved by approving the call; None for every other call."""
     usage: Usage | None = Field(default=None, exclude_if=partial(is_, None))
     """What the models of a sub-agent used for the call; None: the call started none."""
     put_away: bool = Field(default=False, exclude_if=not_)

@@ -257,13 +257,13 @@ TOOLS_ARE_NAMED = {
 def files_of_tools() -> dict[str, str]:
     """Return the name of every tool -> the file that it stands in."""
     from sandbur.actions.tools.registry import NETWORK_TOOLS, result_reader, toolbox_of
-    from sandbur.actions.turn.decision_tools import RESERVED_NAMES
+    from sandbur.actions.turn.plan.decision_tools import RESERVED_NAMES
 
     shipped = toolbox_of(NETWORK_TOOLS) | result_reader()
     modules = {name: type(tool).__module__.removeprefix("sandbur.") for name, tool in shipped.items()}
     return {
         **{name: f"{module.replace('.', '/')}.py" for name, module in modules.items()},
-        **dict.fromkeys(RESERVED_NAMES, "actions/turn/decision_tools.py"),
+        **dict.fromkeys(RESERVED_NAMES, "actions/turn/plan/decision_tools.py"),
         "equip_tools": "agent/extensions/active_tools/equip_tools.py",
         "search_tools": "agent/extensions/active_tools/search_tools.py",
         "read_skill": "agent/extensions/skills/read_skill.py",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ...agent.history.timeline import TimelineStep
 
 _SUBJECTS = (
-    "command", "path", "pattern", "url", "query", "goal", "description", "branch", "status", "code",
+    "command", "path", "pattern", "url", "query", "goal", "plan", "description", "branch", "status", "code",
 )  # fmt: skip
 _MAX_TITLE = 120
 _MAX_COMPARED_BYTES = 1 << 20

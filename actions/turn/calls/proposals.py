@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ....state.application import ApplicationState, ExecutionMode
+from ....state.application import ApplicationState
 from ....state.calls import (
     HOOK_DECIDES,
     CallDecision,
@@ -31,7 +31,7 @@ from ...masking.references import explain_lost_value, explain_refusal, find_plac
 from ...ports import BadArguments, Ports, Reply, Tool, ToolSpec, Verdict
 from ...ports.events import Notice
 from ..bugs_logged import BugsLogged
-from ..decision_tools import FINAL_ANSWER, RESERVED_NAMES, why_unusable
+from ..plan.decision_tools import FINAL_ANSWER, FINISH_STEP, RESERVED_NAMES, why_unusable
 
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_.:\-]{1,200}")
 _CUT = (
@@ -82,11 +82,13 @@ async def propose(
             return _invalid(use, why_unusable(use, decision))
         if reply.finish == "length":
             return _invalid(use, _CUT)
+        if why := _why_no_plan(use, ports, before):
+            return _invalid(use, why)
         if why := _why_unlisted(use, ports) or ports.requests.why_inactive(use.tool, before.equipment):
             return _invalid(use, why)
         if ports.hooks is None:
-            return judge(use, ports, before.execution_mode)
-        return await judge_with_hooks(use, ports, before.execution_mode)
+            return judge(use, ports, before)
+        return await judge_with_hooks(use, ports, before)
 
     calls = [await propose_one(number, use) for number, use in enumerate(uses)]
     if ports.hooks is not None and calls:
@@ -101,6 +103,14 @@ def _why_unlisted(use: ToolUse, ports: Ports) -> str:
     return (
         f"The tool {use.tool} is run by a flow of the user, and not by a call of yours." if is_of_flow else ""
     )
+
+
+def _why_no_plan(use: ToolUse, ports: Ports, state: ApplicationState) -> str:
+    """Return why a call cannot begin a plan now; empty if it can, or if it is another call."""
+    tool = ports.toolbox.get(use.tool)
+    if tool is None or not tool.traits.begins_plan or state.active_step_id is None:
+        return ""
+    return f"A plan step is open. End it with {FINISH_STEP.name} first, as failed if the plan has to change."
 
 
 def _is_decision(use: ToolUse, ports: Ports) -> bool:
@@ -123,21 +133,21 @@ async def record_wishes(message: Message, pending: Sequence[PendingCall], ports:
 
 
 def judge(
-    use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode, hook: HookVerdict | None = None
+    use: ToolUse | PendingCall, ports: Ports, state: ApplicationState, hook: HookVerdict | None = None
 ) -> PendingCall:
     """Return the call with the gate's decision. A call that cannot run becomes `invalid`."""
-    return judge_and_parse(use, ports, mode, hook)[0]
+    return judge_and_parse(use, ports, state, hook)[0]
 
 
 def judge_and_parse(
-    use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode, hook: HookVerdict | None = None
+    use: ToolUse | PendingCall, ports: Ports, state: ApplicationState, hook: HookVerdict | None = None
 ) -> tuple[PendingCall, Any]:
     """Return the call with the gate's decision, and its parsed arguments."""
-    return judge_fully(use, ports, mode, hook)[:2]
+    return judge_fully(use, ports, state, hook)[:2]
 
 
 def judge_fully(
-    use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode, hook: HookVerdict | None = None
+    use: ToolUse | PendingCall, ports: Ports, state: ApplicationState, hook: HookVerdict | None = None
 ) -> tuple[PendingCall, Any, Verdict | None]:
     """Return the call with the gate's decision, its parsed arguments and the verdict.
 
@@ -164,7 +174,7 @@ def judge_fully(
     if problem := "" if use.masked else _explain_placeholder(tool, use.arguments, ports):
         return _invalid(use, problem), None, None
     origin: Origin = use.origin if isinstance(use, PendingCall) else "model"
-    verdict = ports.gate.judge(tool, parsed, mode)
+    verdict = ports.gate.judge(tool, parsed, state.execution_mode, plan=state.plan_terms)
     preset = tool.traits.preset and ports.masker.text(tool.traits.preset)
     decision, by, reason = combine_decisions(verdict, hook, origin)
     call = PendingCall(
@@ -231,9 +241,9 @@ def combine_decisions(
 _DECISIONS: Mapping[str, Decision] = {"allow": "approved", "ask": "undecided", "deny": "denied"}
 
 
-async def propose_own(use: ToolUse, ports: Ports, mode: ExecutionMode, origin: Origin) -> PendingCall:
+async def propose_own(use: ToolUse, ports: Ports, state: ApplicationState, origin: Origin) -> PendingCall:
     """Judge a call of a person or a flow, and record it in the journal with the current step."""
-    call = await judge_with_hooks(use, ports, mode, origin)
+    call = await judge_with_hooks(use, ports, state, origin)
     wish = use.model_copy(update={"arguments": call.arguments}) if call.edited else use
     await ports.journal.record_proposal(wish, call)
     return call
@@ -244,21 +254,21 @@ async def propose_nested(use: ToolUse, ports: Ports, state: ApplicationState, nu
     why = _TOO_MANY_NESTED if number > MOST_NESTED_CALLS else _why_unlisted(use, ports)
     if why := why or ports.requests.why_inactive(use.tool, state.equipment):
         return _invalid(_wish(use, "tool"), why)
-    return await judge_with_hooks(use, ports, state.execution_mode, "tool")
+    return await judge_with_hooks(use, ports, state, "tool")
 
 
 async def judge_with_hooks(
-    use: ToolUse, ports: Ports, mode: ExecutionMode, origin: Origin = "model"
+    use: ToolUse, ports: Ports, state: ApplicationState, origin: Origin = "model"
 ) -> PendingCall:
     """Ask the hooks about a call and judge it with their verdict. This function records nothing."""
     advice = ports.hooks
     if advice is None:
-        return judge(_wish(use, origin), ports, mode)
+        return judge(_wish(use, origin), ports, state)
     before = await advice.before_call(use)
     if before.arguments is not None:
         use = use.model_copy(update=mask_call_fields(encodable(before.arguments), ports.masker))
         ports.emit(Notice(f"A hook changed the arguments of {use.tool} ({use.call_id})."))
-    call = judge(_wish(use, origin, before.verdict), ports, mode, before.verdict)
+    call = judge(_wish(use, origin, before.verdict), ports, state, before.verdict)
     if call.decision != "undecided":
         return call
     answer = await advice.on_question(call)
@@ -266,7 +276,7 @@ async def judge_with_hooks(
         return call
     is_edited = before.verdict is not None and before.verdict.edited
     verdict = answer.model_copy(update={"edited": is_edited})
-    return judge(_wish(use, origin, verdict), ports, mode, verdict)
+    return judge(_wish(use, origin, verdict), ports, state, verdict)
 
 
 def _wish(use: ToolUse, origin: Origin, hook: HookVerdict | None = None) -> ToolUse | PendingCall:

@@ -91,7 +91,7 @@ async def _examine(
         "kind": "outcome_unknown",
         "reason": "it was running when the process died",
         # A new start of the call would find the files of the old start.
-        "binding": judge(call, ports, state.execution_mode).binding,
+        "binding": judge(call, ports, state).binding,
     }
     return route_unknown_outcome(call.model_copy(update=unknown), state.execution_mode)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import accumulate, chain, islice
 from typing import Any, NamedTuple
 
-from ....state.application import ASKED_ONCE_MORE, NOTICES_CYCLES, ApplicationState, ExecutionMode
+from ....state.application import ASKED_ONCE_MORE, NOTICES_CYCLES, ApplicationState
 from ....state.calls import (
     ApprovalFingerprint,
     FileChange,
@@ -63,7 +63,7 @@ async def check_before_start(call: PendingCall, state: ApplicationState, ports: 
     if problem := why_lost(call, ports):
         return CheckedCall(_refuse(call, f"It was not run: {problem}"))
     mode = state.execution_mode
-    now, arguments, verdict = judge_fully(call, ports, mode)
+    now, arguments, verdict = judge_fully(call, ports, state)
     if now.decision in ("denied", "invalid"):
         return CheckedCall(now)
     is_persons = call.decided_by == "person"
@@ -72,7 +72,7 @@ async def check_before_start(call: PendingCall, state: ApplicationState, ports: 
         leads = resolve_paths(ports.toolbox[call.tool].paths(arguments), ports.places.cwd)
     if leads is None:
         return CheckedCall(_refuse(call, _UNKNOWN_PLACES))
-    now = _judge_real_paths(leads, now, arguments, ports, mode)
+    now = _judge_real_paths(leads, now, arguments, ports, state)
     if now.decision == "approved":
         is_by_rule = _is_by_rule(now, arguments, ports)
         turns, length = (0, 0) if is_persons else await _repetition(now, state, ports, is_by_rule)
@@ -102,13 +102,13 @@ async def check_before_start(call: PendingCall, state: ApplicationState, ports: 
 
 
 def _judge_real_paths(
-    leads: Sequence[str], now: PendingCall, arguments: Any, ports: Ports, mode: ExecutionMode
+    leads: Sequence[str], now: PendingCall, arguments: Any, ports: Ports, state: ApplicationState
 ) -> PendingCall:
     """Return the call; it is undecided unless the gate also allows the real paths that its paths lead to."""
     tool = ports.toolbox[now.tool]
     if now.decision != "approved" or not leads or tool.traits.runs_commands:
         return now
-    verdict = ports.gate.judge(tool, arguments, mode, leads)
+    verdict = ports.gate.judge(tool, arguments, state.execution_mode, leads, state.plan_terms)
     if combine_decisions(verdict, now.hook, now.origin)[0] == "approved":
         return now
     asks = now.model_copy(update={"decision": "undecided", "reason": verdict.reason})

@@ -13,6 +13,7 @@ from typing import Any
 
 from ....state.application import HANDS_OFF, ApplicationState
 from ....state.calls import JournaledCall, PendingCall, parent_call_id_of
+from ....state.conversation.approved_plan import ApprovedPlan
 from ....state.conversation.attachments import AttachedFile
 from ....state.conversation.messages import (
     Equipment,
@@ -31,6 +32,7 @@ from ....state.conversation.messages import (
 from ....state.conversation.usage import Usage
 from ....state.process.crashpoints import reach
 from ...ports import Journal, Ports, Resumable, Toolbox, ToolOutcome, implements
+from ..plan.approved import begin_plan
 from .equipping import merge_equipment
 
 _SESSION_TEMP = "temp"
@@ -149,6 +151,7 @@ def with_results(
         messages.append(more)
     cleared: dict[str, Any] = {"pending_tool_calls": left, "note": state.note if left else ""}
     cleared |= merge_equipment(state, results) | _change_speaker(state, results)
+    cleared |= begin_plan(state.model_copy(update=cleared), results)
     if used := [one.usage for one in results if one.usage is not None]:
         cleared |= {"usage": sum(used, state.usage), "turn_usage": sum(used, state.turn_usage)}
     return {**state.replace_history(state.active_history.append(*messages)), **cleared}
@@ -180,6 +183,7 @@ def result(
     equips: Equipment | None = None,
     usage: Usage | None = None,
     hand_off: HandOff | None = None,
+    plan: ApprovedPlan | None = None,
 ) -> ToolResult:
     return ToolResult(
         call_id=call.call_id,
@@ -192,6 +196,7 @@ def result(
         equips=equips,
         usage=usage,
         hand_off=hand_off,
+        plan=plan,
     )
 
 

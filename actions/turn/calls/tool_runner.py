@@ -32,6 +32,7 @@ from ...ports import (
 )
 from ...ports.events import ToolFinished, ToolOutput, ToolStarted
 from ..model_call import reads
+from ..plan.approved import mask_plan
 from .start_check import OTHER_FILE, CheckedCall, ask_again, check_before_start, fits_approval
 from .tool_results import (
     clear,
@@ -285,7 +286,9 @@ class ToolRunner:
         tool = self._ports.toolbox[call.tool]
 
         def judge(other: Any) -> Verdict:
-            return self._ports.gate.judge(tool, other, self._state.execution_mode)
+            return self._ports.gate.judge(
+                tool, other, self._state.execution_mode, plan=self._state.plan_terms
+            )
 
         ready_context = replace(context, prepared=ready, judge=judge)
         wrap = self._ports.calls.wrap
@@ -373,9 +376,10 @@ async def record_outcome(
         outcome = limit_outcome(outcome, call.call_id, limit_bytes, ports.toolbox)
     if call.parent_call_id:
         # The tool that requested the call continues. Only the result of that tool changes the turn.
-        outcome = replace(outcome, ends_run=None, equips=None, hand_off=None)
+        outcome = replace(outcome, ends_run=None, equips=None, hand_off=None, plan=None)
     content = before + outcome.content
-    brought = (outcome.blocks, outcome.ends_run, outcome.equips, outcome.usage, outcome.hand_off)
+    changes_of_state = (outcome.usage, outcome.hand_off, outcome.plan)
+    brought = (outcome.blocks, outcome.ends_run, outcome.equips, *changes_of_state)
     answer = result(call, outcome.outcome, content, duration_ms, *brought)
     if (whole := outcome.output_file or outcome.full_output) is not None:
         await ports.journal.store_output(call.call_id, whole)
@@ -396,6 +400,7 @@ async def _without_secrets(outcome: ToolOutcome, masker: Masker, scratch: Path) 
         content=masker.text(outcome.content),
         blocks=tuple(_mask_block(block, masker) for block in outcome.blocks),
         ends_run=None if final_text is None else masker.text(final_text),
+        plan=mask_plan(outcome.plan, masker.text),
     )
 
 

@@ -36,7 +36,7 @@ async def propose_user_command(masked: str, origin: Origin, state: ApplicationSt
         arguments=arguments,
         masked=bool(find_placeholder(parse_json_object(arguments))),
     )
-    call = await propose_own(use, ports, state.execution_mode, origin)
+    call = await propose_own(use, ports, state, origin)
     ports.emit(ToolRequested(call.call_id, call.tool, call.arguments))
     return {
         "user_input": f"!{command}",

@@ -12,7 +12,7 @@ from ....state.application import FlowKind
 from ....state.calls import Effect
 from ....state.errors import UsageError
 from ...ports.sub_agents import TASK_TOOL
-from ..decision_tools import MAX_STEPS
+from ..plan.decision_tools import MAX_STEPS
 from .flow_templates import find_names
 from .triggers import MatchFunction, Triggers, make_triggers
 

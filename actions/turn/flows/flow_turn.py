@@ -111,7 +111,7 @@ async def _propose(routed: RoutedMessage, state: ApplicationState, ports: Ports)
         arguments=routed.arguments,
         masked=bool(find_placeholder(parse_json_object(routed.arguments))),
     )
-    call = await propose_own(use, ports, state.execution_mode, "flow")
+    call = await propose_own(use, ports, state, "flow")
     ports.emit(ToolRequested(call.call_id, call.tool, call.arguments))
     return {"workflow_mode": "ops", "pending_tool_calls": (call,)}
 

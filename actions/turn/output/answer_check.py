@@ -19,7 +19,7 @@ from ....state.process.crashpoints import reach
 from ...ports import Ports, Reply
 from ..burr_action import Changes
 from ..calls.proposals import answer_all
-from ..decision_tools import FINAL_ANSWER
+from ..plan.decision_tools import FINAL_ANSWER
 from .format import OutputFormat, output_format
 from .strict_schema import without_added_nulls
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ....actions.masking.masker import make_value_label
 from ....actions.ports import CallsTools, HoldsSecrets, Masker, Tool, Toolbox, ToolSource, implements
 from ....actions.tools.registry import FindsService, toolbox_of, with_reader
-from ....actions.turn.decision_tools import RESERVED_NAMES
+from ....actions.turn.plan.decision_tools import RESERVED_NAMES
 from ....state.errors import ConfigError, UnknownTool
 from ....state.session import SessionSettings
 from ...runtime.agent_definition import Definition

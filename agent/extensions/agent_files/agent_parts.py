@@ -14,9 +14,9 @@ from ....actions.tools.registry import (
     network_tools,
     usual_network_tools,
 )
-from ....actions.turn.decision_tools import RESERVED_NAMES
 from ....actions.turn.output.format import output_schema
 from ....actions.turn.output.json_schema import BadSchema
+from ....actions.turn.plan.decision_tools import RESERVED_NAMES
 from ....state.errors import ConfigError, SandburError, UsageError
 from ....state.session import AgentFileText, OutputSchema
 from ...config.sources import reader_of

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag, model_validator
 
 from ....actions.tools.http.tables import Ask, SafeEffect, Seconds
-from ....actions.turn.decision_tools import MAX_STEPS
+from ....actions.turn.plan.decision_tools import MAX_STEPS
 from ....state.session import Effort
 
 _Line = Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1f\x7f]+$")]

@@ -15,7 +15,7 @@ from ....actions.ports import (
     ToolTraits,
     Verdict,
 )
-from ....state.application import ExecutionMode
+from ....state.application import ExecutionMode, PlanTerms
 from ....state.calls import Effect, PendingCall
 from .recorded_ports import Stage
 
@@ -73,10 +73,15 @@ class RecordedGate:
         self._today = today
 
     def judge(
-        self, tool: Tool, arguments: Any, mode: ExecutionMode, paths: Sequence[str] | None = None
+        self,
+        tool: Tool,
+        arguments: Any,
+        mode: ExecutionMode,
+        paths: Sequence[str] | None = None,
+        plan: PlanTerms | None = None,
     ) -> Verdict:
         if not isinstance(arguments, AbsentCall):
-            return self._today.judge(tool, arguments, mode, paths)
+            return self._today.judge(tool, arguments, mode, paths, plan)
         call = arguments.recorded
         if call is None or call.decided_by == "person":
             return Verdict("allow", "" if call is None else call.reason)

@@ -183,6 +183,7 @@ class RecordedTool:
             ends_run=result.ends_run,
             usage=result.usage,
             hand_off=result.hand_off,
+            plan=result.plan,
         )
 
 

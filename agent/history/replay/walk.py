@@ -15,8 +15,8 @@ from ....actions.masking.masker import TextMasker
 from ....actions.ports import PORTS, Gate, Model, Ports, RequestSettings, Tool, Toolbox
 from ....actions.ports import Masker as MaskerPort
 from ....actions.tools.registry import builtin_tools, load_declared_traits, network_tools, with_reader
-from ....actions.turn.decision_tools import RESERVED_NAMES
 from ....actions.turn.output.format import OutputFormat, output_format
+from ....actions.turn.plan.decision_tools import RESERVED_NAMES
 from ....state.application import ApplicationState
 from ....state.calls import PendingCall
 from ....state.conversation.messages import UserContent

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from ....actions.turn.decision_tools import RESERVED_NAMES
+from ....actions.turn.plan.decision_tools import RESERVED_NAMES
 from ....state.application import Usage
 from ....state.conversation.content import Attachment
 from ....state.conversation.messages import (

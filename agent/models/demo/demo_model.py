@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ....actions.ports import ModelEvent, ModelRequest, Reply
 from ....actions.ports.events import TextDelta
-from ....actions.turn.decision_tools import FINAL_ANSWER, PLAN_FINISHED, RESERVED_NAMES, SUBMIT_PLAN
+from ....actions.turn.plan.decision_tools import FINAL_ANSWER, PLAN_FINISHED, RESERVED_NAMES, SUBMIT_PLAN
 from ....state.application import Usage
 from ....state.conversation.messages import Block, Message, Text, ToolResult, ToolUse, parse_json_object
 from .diagnosis import next_in_step, plan_steps, report

@@ -14,7 +14,7 @@ from ....actions.ports import Ports, Tool, Verdict
 from ....actions.tools.registry import builtin_tools
 from ....actions.turn.calls.proposals import judge
 from ....actions.turn.commands import MODES
-from ....state.application import ApplicationState, ExecutionMode
+from ....state.application import ApplicationState, ExecutionMode, PlanTerms
 from ....state.calls import CallDecision, Origin, PendingCall, Settlement
 from ....state.session import SessionSettings
 from ...models.fallback import NoModel
@@ -43,7 +43,12 @@ class _ConstantGate:
         self._verdict = verdict
 
     def judge(
-        self, tool: Tool, arguments: Any, mode: ExecutionMode, paths: Sequence[str] | None = None
+        self,
+        tool: Tool,
+        arguments: Any,
+        mode: ExecutionMode,
+        paths: Sequence[str] | None = None,
+        plan: PlanTerms | None = None,
     ) -> Verdict:
         return self._verdict
 
@@ -72,7 +77,8 @@ def find_gate_outcomes() -> frozenset[CallKind]:
                 # A call that was not judged yet is handled like a newly proposed call.
                 wish = PendingCall(call_id=_ID, tool=tool, arguments=arguments, origin=origin)
                 is_approved = origin == "person" and verdict.decision == "ask" and not verdict.is_firm
-                found.add(_kind(judge(wish, ports, mode), verdict.decision == "allow" or is_approved))
+                state = ApplicationState(execution_mode=mode)
+                found.add(_kind(judge(wish, ports, state), verdict.decision == "allow" or is_approved))
     return frozenset(found)
 
 

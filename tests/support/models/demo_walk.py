@@ -8,7 +8,7 @@ from typing import Any
 
 from sandbur.actions.ports import ModelRequest, Reply, ToolSpec
 from sandbur.actions.ports.events import TextDelta
-from sandbur.actions.turn.decision_tools import DECISION_TOOLS, PLAN_FINISHED
+from sandbur.actions.turn.plan.decision_tools import DECISION_TOOLS, PLAN_FINISHED
 from sandbur.agent.models.demo.demo_model import DemoModel
 from sandbur.state.conversation.messages import (
     Message,

@@ -26,7 +26,7 @@ from sandbur.actions.ports import (
     Verdict,
 )
 from sandbur.actions.ports.events import Event, RunFinished, TextDelta
-from sandbur.actions.turn.decision_tools import DECISION_TOOLS
+from sandbur.actions.turn.plan.decision_tools import DECISION_TOOLS
 from sandbur.agent.extensions.middleware.middleware import Middleware, MiddlewareSession
 from sandbur.agent.extensions.middleware.middleware_stack import MiddlewareStack
 from sandbur.agent.graph import CALLS_START_NEXT, build_application, build_graph
@@ -138,7 +138,9 @@ class Recorder:
 
 
 class AskUnlessYolo:
-    def judge(self, tool: Any, arguments: Any, mode: ExecutionMode, paths: Any = None) -> Verdict:
+    def judge(
+        self, tool: Any, arguments: Any, mode: ExecutionMode, paths: Any = None, plan: Any = None
+    ) -> Verdict:
         if arguments == "forbidden":
             return Verdict("deny", "denied by rule act(forbidden)", "act(forbidden)")
         return Verdict("allow" if mode == "yolo" else "ask", f"{tool.spec.name} is not read-only")
@@ -161,7 +163,9 @@ class _PassesOn:
 
 
 class DenyAll:
-    def judge(self, tool: Any, arguments: Any, mode: ExecutionMode, paths: Any = None) -> Verdict:
+    def judge(
+        self, tool: Any, arguments: Any, mode: ExecutionMode, paths: Any = None, plan: Any = None
+    ) -> Verdict:
         return Verdict("deny", "denied by rule *", "*")
 
 

@@ -33,8 +33,16 @@ _EFFECTS: dict[Effect, str] = {
 }
 
 
+_PLAN = "{task}\n\nLook first, change nothing, and then propose a plan for this with `propose_plan`."
+
+
 async def show_plan(context: SlashContext, words: str) -> SlashResult:
-    context.renderer.toggle_plan()
+    """Show or hide the plan; with words, change to plan mode and ask for a plan of that task."""
+    if not words:
+        context.renderer.toggle_plan()
+        return DONE
+    await context.record("/mode plan")
+    await context.send(_PLAN.format(task=words))
     return DONE
 
 

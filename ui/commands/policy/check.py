@@ -15,9 +15,10 @@ from ....agent.config.load import load_settings
 from ....agent.config.settings import MODES, Settings
 from ....agent.policy.judge import Judge
 from ....agent.runtime.wiring import gates_of_run, settings_of_session
-from ....state.application import ExecutionMode
+from ....state.application import ExecutionMode, PlanTerms
 from ....state.conversation.messages import parse_json_object
-from ...cli.open_session import read_overrides
+from ....state.errors import UsageError
+from ...cli.open_session import open_runtime, read_overrides
 from ...headless.json_output import encode
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import expose, one_line, plain
@@ -39,7 +40,7 @@ async def check(command: PolicyCommand) -> int:
     gate_of, sandbox_notice = gates_of_run(session, settings, os.environ)
     if sandbox_notice:
         say(plain(sandbox_notice))
-    judge = Judge(gate_of(session), builtin_tools())
+    judge = Judge(gate_of(session), builtin_tools(), await _find_terms(command))
     if command.what == "-":
         return _check_lines(judge, settings.mode)
     verdict = judge.command_verdict(command.what, settings.mode)
@@ -48,6 +49,18 @@ async def check(command: PolicyCommand) -> int:
     else:
         put("\n".join(_lines(command.what, verdict, settings)))
     return 0
+
+
+async def _find_terms(command: PolicyCommand) -> PlanTerms | None:
+    """Return what the approved plan of the session `--plan` allows now; None without the flag."""
+    if not command.plan:
+        return None
+    async with open_runtime(command) as runtime:
+        session_id = runtime.store.find(command.plan)
+        terms = runtime.store.show(session_id).state.plan_terms
+    if terms is None:
+        raise UsageError(f"Session {session_id} has no approved plan.", "See: sandbur sessions show ID")
+    return terms
 
 
 def _lines(command: str, verdict: Verdict, settings: Settings) -> Iterator[str]:

@@ -14,8 +14,8 @@ _USUAL_DAYS = 30
 class PolicyCommand(ActionCommand):
     GROUPS = ("run", "place")
     ACTIONS: ClassVar[Mapping[str, Action]] = {
-        "check": Action("COMMAND | -", "the gate's verdict on a command here, and why", ("--json", "--mode"),
-                       (
+        "check": Action("COMMAND | -", "the gate's verdict on a command here, and why",
+                        ("--json", "--mode", "--plan"), (
             ("sandbur policy check 'git push origin main'", ""),
             ("sandbur policy check - --json < calls.jsonl", "a verdict for each line, in order"),
         ), home="check.check"),
@@ -36,6 +36,7 @@ class PolicyCommand(ActionCommand):
         "--last", f"test, suggest: use the calls of this time, such as 12h or {_USUAL_DAYS}d (the default)",
         timedelta(days=_USUAL_DAYS), type=duration, metavar="AGE",
     )  # fmt: skip
+    plan: str = flag("--plan", "check: under the approved plan of this session", "", metavar="ID")
     json: bool = switch("--json", "JSON on stdout")
 
     def check(self) -> None:

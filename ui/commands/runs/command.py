@@ -28,6 +28,7 @@ class DecideCommand(RunCommand):
         "--result", "what the model reads, with done, failed or check", "", only="settle", metavar="TEXT"
     )
     all: bool = switch("--all", "every waiting call", only="approve deny")
+    plan: bool = switch("--plan", "the plan that waits, with all that it names", only="approve deny")
     session: str = word("ID", ID)
     calls: tuple[str, ...] = word("CALL", _CALLS, (), nargs="*")
     record_only: bool = switch("--record-only", "record the decision, run nothing")
@@ -35,6 +36,8 @@ class DecideCommand(RunCommand):
     def check(self) -> None:
         if self.calls and self.all:
             raise UsageError("CALL and --all contradict each other.", "Keep one of them.")
+        if self.plan and (self.calls or self.all):
+            raise UsageError("--plan names the call already.", "Leave CALL and --all out.")
 
 
 class SettleCommand(DecideCommand):

@@ -29,7 +29,10 @@ async def decide(command: DecideCommand) -> int:
         waiting = list(session.state.calls_to_decide)
         if command.record_only and edited is not None:
             _refuse_secrets(edited, mask_arguments(edited, session.ports.masker))
-        decisions = _decisions(_choose_calls(session.id, waiting, command, named), command, edited)
+        chosen = _choose_calls(session.id, waiting, command, named)
+        if command.plan:
+            chosen = [_find_plan(session, chosen)]
+        decisions = _decisions(chosen, command, edited)
         events = session.decide(decisions, record_only=command.record_only)
         return await run_to_end(
             session,
@@ -69,6 +72,18 @@ async def _open_waiting(
     )
 
 
+def _find_plan(session: Session, waiting: list[PendingCall]) -> PendingCall:
+    """Return the waiting call that proposes a plan; raises `UsageError` if there is none."""
+    tools = session.ports.toolbox
+    plans = [call for call in waiting if call.tool in tools and tools[call.tool].traits.begins_plan]
+    if not plans:
+        raise UsageError(
+            f"No plan of session {session.id} waits for a decision.",
+            f"These calls wait: {_list_calls(waiting)}.",
+        )
+    return plans[0]
+
+
 _PLACEHOLDER = "[masked "
 
 
@@ -93,7 +108,7 @@ def _choose_calls(
     if not named:
         if not fitting:
             raise _other_kind(session_id, waiting[0])
-        if command.all or len(fitting) == 1:
+        if command.all or command.plan or len(fitting) == 1:
             return fitting
         raise UsageError(f"{len(fitting)} calls wait: {_list_calls(fitting)}.", _HINTS[kind])
     chosen = {call.call_id: call for call in (_find_named(word, waiting) for word in named)}

@@ -8,7 +8,7 @@ from string import Formatter
 import pytest
 from support.models.demo_walk import Walk, answer_message, ask, call, shell
 
-from sandbur.actions.turn.decision_tools import DECISION_TOOLS, PLAN_FINISHED
+from sandbur.actions.turn.plan.decision_tools import DECISION_TOOLS, PLAN_FINISHED
 from sandbur.agent.models.demo.chinese import CHINESE
 from sandbur.agent.models.demo.english import ENGLISH
 from sandbur.agent.models.demo.languages import LANGUAGES

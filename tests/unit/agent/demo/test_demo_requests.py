@@ -4,7 +4,7 @@ import pytest
 from support.models.demo_walk import answer_message, ask, call, shell
 
 from sandbur.actions.ports import Reply
-from sandbur.actions.turn.decision_tools import DECISION_TOOLS, PLAN_FINISHED
+from sandbur.actions.turn.plan.decision_tools import DECISION_TOOLS, PLAN_FINISHED
 from sandbur.agent.models.demo.diagnosis import FOLDERS, LOAD
 from sandbur.state.conversation.messages import Outcome, person_message, runtime_message
 from sandbur.state.conversation.transcript import Transcript

@@ -27,7 +27,7 @@ STUCK = describe_repetition(3, 1)
 
 
 class AllowAll:
-    def judge(self, tool: Any, arguments: Any, mode: Any, paths: Any = None) -> Verdict:
+    def judge(self, tool: Any, arguments: Any, mode: Any, paths: Any = None, plan: Any = None) -> Verdict:
         return Verdict("allow", "")
 
 
@@ -120,7 +120,7 @@ async def test_in_yolo_a_run_that_asks_for_what_is_denied_again_and_again_ends_a
 
 
 class AllowedByRule:
-    def judge(self, tool: Any, arguments: Any, mode: Any, paths: Any = None) -> Verdict:
+    def judge(self, tool: Any, arguments: Any, mode: Any, paths: Any = None, plan: Any = None) -> Verdict:
         return Verdict("allow", "allowed by rule act", "act")
 
 

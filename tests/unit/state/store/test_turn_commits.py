@@ -151,7 +151,7 @@ async def test_a_reply_of_which_no_call_runs_after_all_is_in_one_commit_with_the
 
         judged = 0
 
-        def judge(self, tool: Any, arguments: Any, mode: Any, paths: Any = None) -> Verdict:
+        def judge(self, tool: Any, arguments: Any, mode: Any, paths: Any = None, plan: Any = None) -> Verdict:
             self.judged += 1
             return super().judge(tool, arguments if self.judged == 1 else "forbidden", mode, paths)
 

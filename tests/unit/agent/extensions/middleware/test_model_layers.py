@@ -259,7 +259,7 @@ async def replayed(store: Store) -> Replayed:
 
 
 class AllowAll:
-    def judge(self, tool: Any, arguments: Any, mode: Any, paths: Any = None) -> Any:
+    def judge(self, tool: Any, arguments: Any, mode: Any, paths: Any = None, plan: Any = None) -> Any:
         from sandbur.actions.ports import Verdict
 
         return Verdict("allow", "")

@@ -8,8 +8,8 @@ from support.models.server import ModelServer, Request, call, fail, say
 from support.models.talk import SHELL, WIRES, connect_to_model, environment, talk
 
 from sandbur.actions.ports import ModelRequest
-from sandbur.actions.turn.decision_tools import FINAL_ANSWER, final_answer
 from sandbur.actions.turn.output.format import OutputFormat, output_format, output_schema
+from sandbur.actions.turn.plan.decision_tools import FINAL_ANSWER, final_answer
 from sandbur.agent.models.connect import connect
 from sandbur.state.conversation.messages import person_message
 from sandbur.state.conversation.transcript import Transcript

@@ -86,7 +86,7 @@ async def test_a_call_that_would_ask_once_more_is_closed_when_another_one_ends_t
     class Gate:
         asks = False
 
-        def judge(self, tool: Any, arguments: Any, mode: Any, paths: Any = None) -> Any:
+        def judge(self, tool: Any, arguments: Any, mode: Any, paths: Any = None, plan: Any = None) -> Any:
             from sandbur.actions.ports import Verdict
 
             return Verdict("ask" if self.asks and arguments == "a" else "allow", "changed its mind")

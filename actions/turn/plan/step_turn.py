@@ -1,16 +1,16 @@
 """Makes a model call inside a plan step, for the first turn and for later turns."""
 
-from ...state.application import ApplicationState, VibeStep
-from ...state.conversation.messages import Message
-from ..ports import Ports, Reply
-from ..ports.events import MessageAdded, ToolRequested
-from .burr_action import Changes
-from .calls.proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
+from ....state.application import ApplicationState, VibeStep
+from ....state.conversation.messages import Message
+from ...ports import Ports, Reply
+from ...ports.events import MessageAdded, ToolRequested
+from ..burr_action import Changes
+from ..calls.proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
+from ..model_call import CALL_READS, CutReply, KeptReply, apply_reply, ask, overflow
+from ..steering import STEERING_FIELDS, take_steering
 from .decision_tools import FINISH_STEP, FinishStep, find_decision
-from .model_call import CALL_READS, CutReply, KeptReply, apply_reply, ask, overflow
-from .steering import STEERING_FIELDS, take_steering
 
-STEP_READS = ["vibe_plan", "chat_history", "execution_mode", *CALL_READS, *STEERING_FIELDS]
+STEP_READS = ["vibe_plan", "approved_plan", "chat_history", "execution_mode", *CALL_READS, *STEERING_FIELDS]
 MAX_SUMMARY_CHARS = 4000
 STEP_WRITES = ["vibe_plan", "active_step_id", "pending_tool_calls", "bad_rounds", *STEERING_FIELDS]
 

@@ -7,8 +7,8 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ...state.conversation.messages import Message, ToolUse
-from ..ports import ToolSpec, build_object_schema
+from ....state.conversation.messages import Message, ToolUse
+from ...ports import ToolSpec, build_object_schema
 
 MAX_STEPS = 30
 

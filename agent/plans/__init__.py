@@ -1,0 +1,22 @@
+"""Plans that bind: a person approves a plan with what it may do, and the gate holds every call to it."""
+
+from ..config.setting import Setting
+from ..extensions.extension import Extension
+
+EXTENSION = Extension(
+    name="plans",
+    about="the model proposes plans that name what they may do; an approved plan binds its calls",
+    page="plans.md",
+    folders=("agent/plans",),
+    settings=(
+        Setting(
+            "plan_proposals",
+            True,
+            "switch",
+            variable="SANDBUR_PLAN_PROPOSALS",
+            about="whether the model may propose a plan that names what it may do, for your approval",
+            after="agents_per_run",
+        ),
+    ),
+    runtime=".agent.plans.plans_runtime:PlansRuntime",
+)

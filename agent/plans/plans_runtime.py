@@ -1,0 +1,21 @@
+"""Brings the tool `propose_plan` into sessions whose model may make plans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...actions.ports import ToolSource
+from ...state.session import SessionSettings
+from ..runtime.agent_definition import Definition
+from ..runtime.extension_runtime import ExtensionRuntime
+from .propose_plan import PlanSource, ProposePlan
+
+
+class PlansRuntime(ExtensionRuntime):
+    def tool_sources(
+        self, session: SessionSettings, definition: Definition, needs_model: bool
+    ) -> Sequence[ToolSource]:
+        if not session.has_planning or session.spawned_by is not None or not definition.has_builtin_tools:
+            return ()
+        return (PlanSource(ProposePlan(Path(session.cwd), list(map(Path, session.add_dirs)))),)
