@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from .agent.agents.handoffs.handoff import Handoff
     from .agent.agents.hub.hub import MessageHub
     from .agent.agents.hub.participant import HubMessage
+    from .agent.agents.workflows.branch_report import escalate
+    from .agent.agents.workflows.kinds import FirstAnswer, Loop, Map, Parallel, Sequential, Vote
+    from .agent.agents.workflows.workflow import Workflow, retry
     from .agent.config.setting import Setting
     from .agent.config.setting_reader import SettingReader
     from .agent.extensions.extension import CommandEntry, Extension, SlashEntry
@@ -70,7 +73,7 @@ if TYPE_CHECKING:
     )
     from .agent.sdk.agent import Agent
     from .agent.sdk.runs.pending import PendingToolCall
-    from .agent.sdk.runs.result import DoneResult, RunFailed, RunResult
+    from .agent.sdk.runs.result import ChildResult, DoneResult, RunFailed, RunResult
     from .agent.sdk.runs.rules import ModelRetry
     from .agent.sdk.runs.stream import EventStream
     from .agent.sdk.session import AgentSession
@@ -107,6 +110,7 @@ __all__ = [
     "AsyncSandburPersister",
     "Audio",
     "CallLimit",
+    "ChildResult",
     "CommandEntry",
     "Compaction",
     "Composite",
@@ -120,6 +124,7 @@ __all__ = [
     "Extension",
     "ExtensionRuntime",
     "FileBackend",
+    "FirstAnswer",
     "Flow",
     "FormattedEntry",
     "Formatter",
@@ -127,6 +132,8 @@ __all__ = [
     "HubMessage",
     "Image",
     "Limits",
+    "Loop",
+    "Map",
     "Message",
     "MessageHub",
     "Middleware",
@@ -145,6 +152,7 @@ __all__ = [
     "OpenQuestion",
     "Overloaded",
     "PIIRedaction",
+    "Parallel",
     "PendingToolCall",
     "ProposedCall",
     "QuestionBoard",
@@ -157,6 +165,7 @@ __all__ = [
     "RunResult",
     "SandburError",
     "SandburPersister",
+    "Sequential",
     "ServerPrompt",
     "ServerResource",
     "ServerTool",
@@ -197,10 +206,13 @@ __all__ = [
     "UserInput",
     "UserQuestion",
     "Video",
+    "Vote",
     "WireFormat",
+    "Workflow",
     "WorkspaceFolder",
     "__version__",
     "connect_model",
+    "escalate",
     "events",
     "fetch_attachment",
     "file_tools",
@@ -210,6 +222,7 @@ __all__ = [
     "provider_token_counter",
     "python_tool",
     "register_store",
+    "retry",
     "tool",
     "web_tools",
     "workspace_tools",
@@ -220,6 +233,16 @@ _FOLDER = os.path.dirname(__file__)  # noqa: PTH120
 __path__ = [_FOLDER, os.path.join(_FOLDER, "agent", "sdk", "testing", "public")]  # noqa: PTH118
 
 _HOMES = {
+    "FirstAnswer": ("sandbur.agent.agents.workflows.kinds", "FirstAnswer"),
+    "Loop": ("sandbur.agent.agents.workflows.kinds", "Loop"),
+    "Map": ("sandbur.agent.agents.workflows.kinds", "Map"),
+    "Parallel": ("sandbur.agent.agents.workflows.kinds", "Parallel"),
+    "Sequential": ("sandbur.agent.agents.workflows.kinds", "Sequential"),
+    "Vote": ("sandbur.agent.agents.workflows.kinds", "Vote"),
+    "Workflow": ("sandbur.agent.agents.workflows.workflow", "Workflow"),
+    "retry": ("sandbur.agent.agents.workflows.workflow", "retry"),
+    "escalate": ("sandbur.agent.agents.workflows.branch_report", "escalate"),
+    "ChildResult": ("sandbur.agent.sdk.runs.result", "ChildResult"),
     "Agent": ("sandbur.agent.sdk.agent", "Agent"),
     "AgentSession": ("sandbur.agent.sdk.session", "AgentSession"),
     "AsyncSandburPersister": ("sandbur.state.burr.persister", "AsyncSandburPersister"),

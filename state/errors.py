@@ -1,23 +1,36 @@
 """The deliberate errors of Sandbur, with their exit codes.
 
-SandburError ├── UsageError 2 a flag, argument or command is not valid │ ├── UnknownTool 2 a tool or tool
-group with this name does not exist │ └── WrongType 2 an argument of a library call has the wrong type; also a
-`TypeError` ├── ConfigError 52 a configuration file or value is not valid ├── SandboxMissing 44 the required
-sandbox does not work here ├── CredentialsError 41 there is no API key, or the provider refuses it ├──
-UntrustedFolder 55 another user of the machine owns a folder or file ├── StoreError 1 the store cannot be
-opened, read or written │ ├── GuardFailed 1 a guard refused a transaction: another process was first │ ├──
-SessionHeld 1 another process runs the session, or took it over │ ├── SessionMoved 1 another process continued
-the session since it was read here │ ├── SessionNotFound 2 no session with this id │ └── SessionMismatch 1
-this graph or schema cannot continue the session ├── ModelError 1 the provider failed, and retries did not or
-would not help │ ├── ContextFull 1 the request does not fit into the model's window │ ├── Unreachable 1 no
-server, host name or valid certificate at the provider's address │ └── Overloaded 75 the provider is rate
-limited or overloaded after every retry ├── AnswerRejected 1 the model's final answer has the wrong form │ ├──
-OutputInvalid 1 it does not match the schema, also after a second request │ └── DoneToolNotCalled 1 the model
-answered in words, where a tool must end the run ├── Repeated 4 the model repeated a refused call again and
-again ├── StoppedByHook 3 a configured hook ended the run, or refused the message ├── MiddlewareError 1 a
-middleware failed, or did something that is not allowed ├── Exhausted 1 the system has no free thread or open
-file ├── OutputLost 1 stdout failed, and not because its reader ended └── LimitReached a limit of the run was
-reached ├── TurnLimit 53 ├── BudgetLimit 125 └── Timeout 124
+SandburError
+├── UsageError               2    a flag, argument or command is not valid
+│   ├── UnknownTool          2    a tool or tool group with this name does not exist
+│   └── WrongType            2    an argument of a library call has the wrong type; also a `TypeError`
+├── ConfigError              52   a configuration file or value is not valid
+├── SandboxMissing           44   the required sandbox does not work here
+├── CredentialsError         41   there is no API key, or the provider refuses it
+├── UntrustedFolder          55   another user of the machine owns a folder or file
+├── StoreError               1    the store cannot be opened, read or written
+│   ├── GuardFailed          1    a guard refused a transaction: another process was first
+│   ├── SessionHeld          1    another process runs the session, or took it over
+│   ├── SessionMoved         1    another process continued the session since it was read here
+│   ├── SessionNotFound      2    no session with this id
+│   └── SessionMismatch      1    this graph or schema cannot continue the session
+├── ModelError               1    the provider failed, and retries did not or would not help
+│   ├── ContextFull          1    the request does not fit into the model's window
+│   ├── Unreachable          1    no server, host name or valid certificate at the provider's address
+│   └── Overloaded           75   the provider is rate limited or overloaded after every retry
+├── AnswerRejected           1    the model's final answer has the wrong form
+│   ├── OutputInvalid        1    it does not match the schema, also after a second request
+│   └── DoneToolNotCalled    1    the model answered in words, where a tool must end the run
+├── WorkflowFailed           1    an agent of a workflow failed, or its own code did
+├── Repeated                 4    the model repeated a refused call again and again
+├── StoppedByHook            3    a configured hook ended the run, or refused the message
+├── MiddlewareError          1    a middleware failed, or did something that is not allowed
+├── Exhausted                1    the system has no free thread or open file
+├── OutputLost               1    stdout failed, and not because its reader ended
+└── LimitReached                  a limit of the run was reached
+    ├── TurnLimit            53
+    ├── BudgetLimit          125
+    └── Timeout              124
 
 A failed tool is not an exception, but a result for the model.
 """
@@ -142,6 +155,10 @@ class OutputInvalid(AnswerRejected):
 
 class DoneToolNotCalled(AnswerRejected):
     code = "done_tool_not_called"
+
+
+class WorkflowFailed(SandburError):
+    code = "workflow_failed"
 
 
 class Repeated(SandburError):

@@ -52,8 +52,15 @@ class SpawnedBy(Record):
     """How many replies of the model one run may take; None: no limit of its own."""
     may_start: tuple[str, ...] | None = Field(default=None, exclude_if=lambda names: names is None)
     """The agents that it may start; None: all."""
+    depth: int | None = Field(default=None, exclude_if=lambda depth: depth is None)
+    """How many sessions above it have a model, so without workflows; None: as many as `agents`."""
     has_conversation: bool = Field(default=False, exclude_if=lambda has: not has)
     """Whether the conversation of that session was handed to it, so that its answers are answers there."""
+
+    @property
+    def levels(self) -> int:
+        """Return how deep it stands below the session that a person began, without workflows."""
+        return len(self.agents) if self.depth is None else self.depth
 
 
 class CompactionRules(Record):
@@ -100,6 +107,10 @@ class ToolChoice(Record):
 
 
 EVERY_TOOL = ToolChoice()
+
+
+WORKFLOW_MODELS = "workflow/"
+"""The names of models that are the code of a workflow begin so."""
 
 
 class SessionSettings(Record):
@@ -170,6 +181,11 @@ class SessionSettings(Record):
     """Set in the session of a sub-agent."""
     imported_seq: int | None = Field(default=None, exclude_if=lambda seq: seq is None)
     """The number of the last imported step, in an imported session; None in other sessions."""
+
+    @property
+    def is_workflow(self) -> bool:
+        """Return whether code of a program replies in the session, and no model."""
+        return self.model.startswith(WORKFLOW_MODELS)
 
     @property
     def digest(self) -> str:

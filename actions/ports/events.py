@@ -269,6 +269,10 @@ class SubAgent:
     """The purpose of the sub-agent, in a few words."""
     branch: str = ""
     """The names of the agents from the first sub-agent down to this one, joined by `/`."""
+    index: int | None = None
+    """Its place among the agents of its workflow, from 0; None: no workflow started it."""
+    iteration: int | None = None
+    """Which time a loop runs it, or which attempt it is, from 1; None: its workflow runs it once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -372,6 +372,10 @@ class TurnRules:
     has_planning: bool = True
     """Whether the model may make plans."""
     max_replans: int = 3
+    is_workflow: bool = False
+    """Whether code of a program replies, and no model. Its replies cost nothing, and hold any number of calls
+    with results of any size.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class AgentsRuntime(ExtensionRuntime):
 
     def _list_task_sources(self, session: SessionSettings, definition: Definition) -> tuple[ToolSource, ...]:
         by = session.spawned_by
-        depth = 0 if by is None else len(by.agents)
+        depth = 0 if by is None else by.levels
         is_plain = self.process.of_command and definition.has_builtin_tools
         named = _list_named(definition) if self.process.of_command and not is_plain else ()
         if depth >= self.process.settings.of("agent_depth"):

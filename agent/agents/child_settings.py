@@ -14,14 +14,16 @@ from ...state.application import ExecutionMode
 from ...state.errors import UsageError
 from ...state.session import SessionSettings, SpawnedBy, ToolChoice
 from ..extensions.extension import load
+from ..models.connect import choose_model
 from ..runtime.agent_definition import Definition, SessionPlace, SubAgentDefinition
+from ..runtime.extension_runtime import ProcessContext
 from ..runtime.prompts import session_prompt, sub_agent_prompt
 from ..session.session import Session
 from .markdown.agent_spec import AgentSpec
 from .markdown.skill_agents import FIND_SKILLS
 from .task import Startable, Task
 
-_BY_FREEDOM: tuple[ExecutionMode, ...] = ("plan", "interactive", "auto-edit", "yolo")
+MODES_BY_FREEDOM: tuple[ExecutionMode, ...] = ("plan", "interactive", "auto-edit", "yolo")
 _RULES = ("allow", "ask", "deny")
 _OF_PARENT = ("add_dirs", "sandbox", "allow_net", "variables")
 """The settings that a sub-agent takes from its parent each time it is opened."""
@@ -29,25 +31,27 @@ _OF_PARENT = ("add_dirs", "sandbox", "allow_net", "variables")
 
 def narrow_mode(wish: ExecutionMode | None, parent: ExecutionMode) -> ExecutionMode:
     """Return the mode `wish`, or that of the parent if `wish` is freer."""
-    if wish is None or _BY_FREEDOM.index(wish) > _BY_FREEDOM.index(parent):
+    if wish is None or MODES_BY_FREEDOM.index(wish) > MODES_BY_FREEDOM.index(parent):
         return parent
     return wish
 
 
 async def make_child_settings(
-    parent: Session, agent: Startable, task: Task, call_id: str, child_id: str, env: Mapping[str, str]
+    parent: Session, agent: Startable, task: Task, call_id: str, child_id: str, process: ProcessContext
 ) -> SessionSettings:
     """Return the settings of a new sub-agent.
 
-    Raises `UsageError` for a model, a skill or an isolation that the agent cannot have.
+    Raises `UsageError` for a model, a skill or an isolation that the agent cannot have, and
+    `CredentialsError` if no model is set up for an agent of a workflow that names none.
     """
-    above = parent.settings.spawned_by
+    env, above = process.env, parent.settings.spawned_by
     by = SpawnedBy(
         session_id=parent.id,
         sequence=max(parent.last_sequence, 0),
         call_id=call_id,
         agents=(*(() if above is None else above.agents), agent.name),
         description=task.description,
+        depth=(0 if above is None else above.levels) + (not parent.settings.is_workflow),
         has_conversation=task.seat is not None,
     )
     if isinstance(agent, SubAgentDefinition):
@@ -59,6 +63,7 @@ async def make_child_settings(
         prompt, _ = await session_prompt(place, (), env, agent.definition)
         by = by.model_copy(update={"max_turns": agent.definition.overrides.get("max_turns")})
         own = _describe_program_agent(parent, agent.definition, prompt)
+        own["model"] = own["model"] or await _find_model_above(parent, process)
     else:
         _require_possible(agent, task, parent.settings)
         skills = await asyncio.to_thread(_read_skills, agent, Path(parent.settings.cwd), env)
@@ -105,10 +110,18 @@ def _describe_program_agent(parent: Session, definition: Definition, prompt: str
     named = definition.model.name if definition.model is not None else own.get("model")
     return {
         "system_prompt": prompt,
-        "model": named or settings.model,
+        "model": named or ("" if settings.is_workflow else settings.model),
         "effort": own.get("effort") or settings.effort,
         "mode": narrow_mode(own.get("mode"), parent.state.execution_mode),
-        "tool_choice": ToolChoice(never=settings.tool_choice.never),
+        "fallback_models": own.get("fallback_models", () if named else settings.fallback_models),
+        "max_result_tokens": own.get("max_result_tokens", settings.max_result_tokens),
+        "tool_choice": ToolChoice(
+            never=settings.tool_choice.never,
+            groups=own.get("groups", ()),
+            available_groups=own.get("available_groups", ()),
+            group_descriptions=own.get("group_descriptions", {}),
+            can_reset=bool(own.get("available_groups")),
+        ),
         "agent": definition.source,
         "agent_file": definition.file,
         "has_shipped_tools": definition.has_builtin_tools,
@@ -117,6 +130,17 @@ def _describe_program_agent(parent: Session, definition: Definition, prompt: str
         "output_schema": None if definition.output is None else definition.output.output_schema,
         "done_tool": definition.done_tool,
     }
+
+
+async def _find_model_above(parent: Session, process: ProcessContext) -> str:
+    """Return the model of the next session above that has one, else that of the settings of the process."""
+    above: Session | None = parent
+    while above is not None:
+        if not above.settings.is_workflow:
+            return above.settings.model
+        above = above.parent
+    found, _ = await asyncio.to_thread(choose_model, process.settings.model, process.env, False)
+    return found
 
 
 def _narrow_tools(parent: Session, agent: AgentSpec) -> ToolChoice:

@@ -7,7 +7,7 @@ started, and goes on with it where it stopped.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, cast
 
@@ -35,6 +35,7 @@ _AT_PARENT = "at the agent that started it"
 """Where a call of a sub-agent was decided."""
 _MOST_UNREAD = 64
 """The most events of one sub-agent that are passed on before it waits for the reader."""
+_WAITING = ("needs_approval", "needs_decision")
 
 
 class Children:
@@ -89,7 +90,10 @@ class Children:
             events = _begin(child, task, context)
             while True:
                 end = await self._drive(parent, child, by, task, context, events)
-                if end.status not in ("needs_approval", "needs_decision"):
+                if end.status not in _WAITING:
+                    _require_parent_may_go_on(parent, child, end)
+                    if task.branch is not None:
+                        return await task.branch.report(child, end)
                     return conclude(parent, child, end)
                 waiting = _relay_waiting_calls(child, task, by.agents[-1], context.call_id)
                 decisions = await self._ask_beside_others(parent, child, end, waiting)
@@ -111,9 +115,10 @@ class Children:
         if agent is None:
             raise UsageError(f"The agent {name} no longer exists here.", "Start another one.")
         if stored is None:
-            self._count(parent)
+            if not parent.settings.is_workflow:
+                self._count(parent)
             settings = await make_child_settings(
-                parent, agent, task, context.call_id, child_id, self._process.env
+                parent, agent, task, context.call_id, child_id, self._process
             )
         else:
             settings = renew_child_settings(stored, parent, agent)
@@ -126,7 +131,7 @@ class Children:
             deps=parent.inputs.deps,
         )
         by = cast("SpawnedBy", settings.spawned_by)
-        child.parent, child.limits = parent, Limits(max_turns=by.max_turns)
+        child.parent, child.limits = parent, _find_own_limits(by, agent)
         child.inputs.decide = parent.inputs.decide
         if child.state.execution_mode != mode:
             child.change_mode(mode)
@@ -177,7 +182,9 @@ class Children:
         """Run the sub-agent and pass its events on. One that has ended, or that waits, has none."""
         if events is None:
             return make_run_finished(child.id, child.state, child.next_action, output=child.output)
-        agent = describe_sub_agent(child.id, by, context.call_id, task.description)
+        if task.branch is not None:
+            task.branch.follow(child)
+        agent = describe_sub_agent(child.id, by, context.call_id, task)
         end, unread = None, 0
         async with aclosing(events):
             async for event in events:
@@ -262,17 +269,29 @@ def _begin(child: Session, task: Task, context: ToolContext) -> AsyncGenerator[E
     return cast("AsyncGenerator[Event]", events)
 
 
-def _make_outcome(parent: Session, child: Session, end: RunFinished) -> ToolOutcome:
-    """Return the outcome of a call whose sub-agent has stopped.
+def _find_own_limits(by: SpawnedBy, agent: Startable) -> Limits:
+    """Return the limits of a sub-agent's own; those of the sessions above it hold as well."""
+    own: Mapping[str, Any] = agent.definition.overrides if isinstance(agent, SubAgentDefinition) else {}
+    return Limits(by.max_turns, own.get("max_budget_usd"), own.get("timeout_s"))
 
-    Raises `CallSuspended` if the sub-agent can go on only in a later run of the parent.
-    """
+
+def _require_parent_may_go_on(parent: Session, child: Session, end: RunFinished) -> None:
+    """Raise `CallSuspended` if the run of the parent ends for the reason for which the sub-agent stopped."""
+    if isinstance(child.error, StoreError):
+        raise CallSuspended(child.error)
     if end.status in ("turn_limit", "budget_limit"):
         try:
             parent.check_limits()
         except SandburError as error:
             raise CallSuspended(error) from None
-    if end.status in ("rate_limited", "interrupted") or isinstance(child.error, StoreError):
+
+
+def _make_outcome(parent: Session, child: Session, end: RunFinished) -> ToolOutcome:
+    """Return the outcome of a call whose sub-agent has stopped.
+
+    Raises `CallSuspended` if the sub-agent can go on only in a later run of the parent.
+    """
+    if end.status in ("rate_limited", "interrupted"):
         raise CallSuspended(child.error or SandburError("A sub-agent was interrupted.", "Resume to go on."))
     is_answered = end.status in ("done", "denied") and bool(end.result)
     why = end.error.message if end.error is not None else f"it ended as {end.status}."

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
-from ...actions.ports.events import SubAgent
+from ...actions.ports import ToolOutcome
+from ...actions.ports.events import RunFinished, SubAgent
 from ...state.application import NO_OPTIONS, RunOptions
 from ...state.calls import relayed_call_id
 from ...state.conversation.messages import Message, UserContent
 from ...state.session import SpawnedBy
 from ..runtime.agent_definition import SubAgentDefinition
+from ..session.session import Session
 from .markdown.agent_spec import AgentSpec
 
 _NAMESPACE = uuid.UUID("6f2d3f5e-5b0c-4d57-9b0b-0b6a5c1f7a11")
@@ -21,6 +24,25 @@ GENERAL = AgentSpec(name="general", description="", instructions="")
 
 Startable = AgentSpec | SubAgentDefinition
 """An agent of a Markdown file, or of a program."""
+
+
+class BranchCall(Protocol):
+    """A call of a workflow, which follows the sub-agent that it starts."""
+
+    @property
+    def index(self) -> int: ...
+
+    @property
+    def iteration(self) -> int | None: ...
+
+    def follow(self, child: Session) -> None:
+        """Take the open session, whose run is about to begin."""
+        ...
+
+    def report(self, child: Session, end: RunFinished) -> Awaitable[ToolOutcome]:
+        """Return the result of the call. Raises `CallSuspended` if the sub-agent is to go on in a later
+        run."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +65,7 @@ class Seat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    prompt: str
+    prompt: UserContent
     description: str = ""
     """The purpose of the task, in a few words for people."""
     agent: str
@@ -54,6 +76,8 @@ class Task:
     """The model in place of the agent's own; empty for the agent's own."""
     resume: str = ""
     """The session of an earlier sub-agent that is to go on; empty for a new sub-agent."""
+    branch: BranchCall | None = None
+    """The call if a workflow makes it; None: a model or a program makes it."""
     seat: Seat | None = None
     """Where it has the conversation of the session that starts it; None: it only does a task."""
 
@@ -74,15 +98,18 @@ def child_session_id(parent_id: str, call_id: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, f"{parent_id}:{call_id}"))
 
 
-def describe_sub_agent(child_id: str, by: SpawnedBy, call_id: str, description: str) -> SubAgent:
-    """Return the sub-agent as its events name it. `description` is that of the present call."""
+def describe_sub_agent(child_id: str, by: SpawnedBy, call_id: str, task: Task) -> SubAgent:
+    """Return the sub-agent as its events name it."""
+    branch = task.branch
     return SubAgent(
         agent_id=child_id,
         parent_id=by.session_id,
         call_id=call_id,
         name=by.agents[-1],
-        description=description or by.description,
+        description=task.description or by.description,
         branch="/".join(by.agents),
+        index=None if branch is None else branch.index,
+        iteration=None if branch is None else branch.iteration,
     )
 
 

@@ -26,7 +26,7 @@ from ...actions.ports import (
 from ...actions.turn.output.format import OutputFormat
 from ...actions.workspace.backends.backend import KeptFiles
 from ...state.application import GRAPH_VERSION, ApplicationState
-from ...state.errors import SessionMismatch
+from ...state.errors import SessionMismatch, UsageError
 from ...state.session import SessionSettings
 from ...state.store.seals import load_or_make_key
 from ...state.store.store import Store
@@ -270,6 +270,11 @@ class Assembly:
         if needs_model and definition.model is not None and definition.model.name == settings.model:
             # The caller created this model, so the caller closes it.
             return definition.model
+        if needs_model and settings.is_workflow:
+            raise UsageError(
+                "This session is a workflow, and its program is not loaded here.",
+                "Resume it with --agent MODULE:NAME, or in the program.",
+            )
         if needs_model:
             model = connect_models(self._settings, settings, self._env, self._share_clients)
             if definition.formatter is not None:
@@ -383,7 +388,8 @@ class Assembly:
             from ..models.prices.pricing import require_price
 
             others = filter(None, (*session.fallback_models, self._settings.compaction_model))
-            for model in (session.model, *others):
+            own = () if session.is_workflow else (session.model,)
+            for model in (*own, *others):
                 require_price(model, self._settings.prices)
         return limits
 

@@ -299,6 +299,8 @@ class Runtime:
 
         If it raises `SandburError`, the session continues unchanged.
         """
+        if session.settings.is_workflow and "model" in changes:
+            raise UsageError("A workflow has no model of its own.", "Change the model of one of its agents.")
         settings = session.settings.model_copy(update=changes)
         definition, notices = self._definition_of(settings)
         new_state = ApplicationState(execution_mode=session.state.execution_mode)

@@ -137,6 +137,9 @@ def settings_of_resumed(stored: SessionSettings, settings: Settings, overrides: 
         "tool_choice": stored.tool_choice.model_copy(update=chosen),
         "max_budget_usd": overrides.get("max_budget_usd") if stored.max_budget_usd is not None else None,
     }
+    if stored.is_workflow:
+        # The model of a flag is for agents of the workflow that name none.
+        changes["model"] = ""
     return stored.model_copy(update={name: value for name, value in changes.items() if value})
 
 
@@ -348,7 +351,7 @@ def call_settings(
 
 
 def turn_rules(session: SessionSettings, output: OutputFormat | None) -> TurnRules:
-    return TurnRules(output, session.done_tool, session.has_planning)
+    return TurnRules(output, session.done_tool, session.has_planning, is_workflow=session.is_workflow)
 
 
 def conditions_of(settings: SessionSettings, ports: Ports) -> Conditions:

@@ -9,7 +9,7 @@ from typing import Any, Generic, Self, TypeVar, cast, overload
 
 from typing_extensions import TypeForm, Unpack
 
-from ...actions.ports.events import Event, Notice, RunFinished, RunStarted
+from ...actions.ports.events import Event, Notice, RunFinished, RunStarted, SubAgent, SubAgentEvent
 from ...actions.turn.output.partial_output import PartialOutput
 from ...state.application import NO_OPTIONS, RunOptions
 from ...state.calls import CallDecision, Settlement
@@ -24,7 +24,7 @@ from ..session.decisions import make_decision
 from ..session.session import Session
 from .runs.pending import ApprovalHandler, PendingToolCall
 from .runs.request import RunArguments, RunRequest, list_observed, make_request, require_message
-from .runs.result import OutputT, RunResult, result_of
+from .runs.result import ChildResult, OutputT, RunResult, result_of
 from .runs.rules import RunRules
 from .runs.stream import EventStream, StreamedRun
 from .stored_sessions import SessionUsage, load_usage
@@ -72,6 +72,8 @@ class AgentSession(Generic[OutputT]):
         """The notices of the last run. Notices about the opening of the session belong to the first run."""
         self._opening_notices: tuple[str, ...] = ()
         """The notices about the opening of the session, until the first run has begun."""
+        self._children: dict[str, ChildResult] = {}
+        """Session -> how the sub-agent ended, for those that ended in the last run of this object."""
         self._partial = PartialOutput(None)
         self._approvals = ApprovalHandler(None)
 
@@ -361,6 +363,7 @@ class AgentSession(Generic[OutputT]):
         return call_ids or waiting
 
     def _stream(self, start: StartRun, request: RunRequest[Any], begins: bool = False) -> EventStream:
+        self._rules.check_request(request)
         return EventStream(lambda run: self._follow_run(run, start, request, begins), self._end_abandoned_run)
 
     async def _end_abandoned_run(self, run: StreamedRun) -> None:
@@ -383,7 +386,7 @@ class AgentSession(Generic[OutputT]):
             await session.interrupt()
 
         run.interrupt = interrupt
-        self._notices = []
+        self._notices, self._children = [], {}
         self._set_inputs(request, begins)
         session.inputs.decide = approvals.decide if "on_approval" in request.given else None
         try:
@@ -408,7 +411,13 @@ class AgentSession(Generic[OutputT]):
                 self._notices.append(one.message)
             if isinstance(one, RunFinished):
                 self._last = one
+            if isinstance(one, SubAgentEvent) and isinstance(one.event, RunFinished):
+                self._keep_child(one.agent, one.event)
             yield one
+
+    def _keep_child(self, agent: SubAgent, finished: RunFinished) -> None:
+        if agent.parent_id == self._active_session.id:
+            self._children[agent.agent_id] = ChildResult.of(agent, finished)
 
     def _set_inputs(self, request: RunRequest[Any], begins: bool) -> None:
         """Give the session the inputs of the run that no store keeps."""
@@ -466,7 +475,11 @@ class AgentSession(Generic[OutputT]):
         return self._result_of(self._last)
 
     def _result_of(self, finished: RunFinished) -> RunResult[Any]:
-        return result_of(finished, self._parse, self._notices, self._agent)
+        history = Transcript() if self._session is None else self._session.state.chat_history
+        known = self._rules.list_children(history)
+        recorded = {one.session_id for one in known}
+        children = (*known, *(one for key, one in self._children.items() if key not in recorded))
+        return result_of(finished, self._parse, self._notices, children, self._agent)
 
 
 def _keep_json(value: Any) -> Any:

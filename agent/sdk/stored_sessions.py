@@ -18,7 +18,7 @@ from ...state.application import Usage
 from ...state.conversation.messages import Message
 from ...state.errors import UsageError, WrongType
 from ...state.process.clock import format_time
-from ...state.session import SessionSettings
+from ...state.session import WORKFLOW_MODELS, SessionSettings
 from ...state.store.recording import list_traces
 from ...state.store.sessions.family import FamilyFilter
 from ...state.store.sessions.listing import LabelFilter, SessionSummary
@@ -42,6 +42,8 @@ def load_usage(store: Store, session_id: str, total: Usage) -> SessionUsage:
     for owner, last in store.index.lineage(session_id):
         for traced in list_traces(store.database, owner):
             if isinstance(traced.record, ModelCalled) and (last is None or traced.seq < last):
+                if traced.record.model.startswith(WORKFLOW_MODELS):
+                    continue
                 known = by_model.get(traced.record.model, Usage())
                 by_model[traced.record.model] = known + traced.record.total_usage
     fields: dict[str, Any] = {name: getattr(total, name) for name in Usage.model_fields}

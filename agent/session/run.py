@@ -467,7 +467,7 @@ class Run:
             require_progress(self._position.state)
 
     def _check_limits(self) -> None:
-        if traits_of(self._position.next_action).asks_model:
+        if traits_of(self._position.next_action).asks_model and not self._ports.turn.is_workflow:
             self.check_limits()
 
     def check_limits(self) -> None:

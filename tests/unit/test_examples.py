@@ -112,6 +112,21 @@ PRINTED = {
         r"Invoice 88 has two anvils .*\(the skill invoices, .*, and the agent skill:invoices; 1 .*\)",
         r"I am sorry\. Which order is it\? \(the skill complaints, by the regex .*; 1 model calls\)",
     ],
+    "review_and_vote": [
+        r"Verdict\(merge=False, reason='It has no test\.'\)",
+        r"reviews done \[.*\]",
+        r"verdict done \{.*\}",
+    ],
+    "loop_until_green": [
+        r"1\. I wrote price\.py\. Tests: red",
+        r"2\. I padded the cents\. Tests: green",
+        "done 2 attempts",
+    ],
+    "research": [
+        *[r"reader for the density of \w+ is done"] * 5,
+        r"The densities are: gold: 19\.3 g/cm3, .*, zinc: 7\.1 g/cm3",
+        "5 sub-agents, 12 model calls",
+    ],
     "handoff": [r"billing: Order 17 is paid back\.", r"desk: We open at nine\."],
     "werewolf": [
         "The wolves took ben.",

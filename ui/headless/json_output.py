@@ -142,6 +142,8 @@ def _sub_agent(event: SubAgentEvent) -> Object:
         "parent_id": agent.parent_id,
         "agent": agent.name,
         "branch": agent.branch,
+        **({} if agent.index is None else {"index": agent.index}),
+        **({} if agent.iteration is None else {"iteration": agent.iteration}),
     }
     if isinstance(inner, RunStarted):
         return {"type": "agent_started", "description": agent.description, "model": inner.model, **own}

@@ -25,7 +25,9 @@ from .text.wrap import hanging, wrap
 if TYPE_CHECKING:
     from ...agent.history.timeline import TimelineStep
 
-_SUBJECTS = ("command", "path", "pattern", "url", "query", "goal", "plan", "description", "status", "code")
+_SUBJECTS = (
+    "command", "path", "pattern", "url", "query", "goal", "plan", "description", "branch", "status", "code",
+)  # fmt: skip
 _MAX_TITLE = 120
 _MAX_COMPARED_BYTES = 1 << 20
 

@@ -76,7 +76,7 @@ async def propose(
     """Judge each call. `decision` is the only decision tool that this reply may call, or None."""
 
     async def propose_one(number: int, use: ToolUse) -> PendingCall:
-        if number >= MOST_CALLS:
+        if number >= MOST_CALLS and not ports.turn.is_workflow:
             return _invalid(use, _TOO_MANY)
         if _is_decision(use, ports):
             return _invalid(use, why_unusable(use, decision))

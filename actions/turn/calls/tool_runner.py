@@ -372,7 +372,8 @@ async def record_outcome(
         kept, note = await drop_secret_contents(changes, kept, ports.masker)
     scratch = scratch_of(ports, call.call_id) or ports.places.cwd
     outcome = await _without_secrets(add_note(outcome, note), ports.masker, scratch)
-    outcome = limit_outcome(outcome, call.call_id, limit_bytes, ports.toolbox)
+    if not ports.turn.is_workflow:
+        outcome = limit_outcome(outcome, call.call_id, limit_bytes, ports.toolbox)
     if call.parent_call_id:
         # The tool that requested the call continues. Only the result of that tool changes the turn.
         outcome = replace(outcome, ends_run=None, equips=None, hand_off=None, plan=None)

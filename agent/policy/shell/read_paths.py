@@ -14,8 +14,8 @@ from ....actions.tools.shell.language.operands import Reading, reading_of
 from ....actions.tools.shell.language.programs.options import UnknownOption
 from ....actions.tools.shell.language.programs.steps import (
     CommandStep,
-    Loop,
     MarkedWord,
+    ShellLoop,
     UnclearWord,
     expand,
     expand_braces,
@@ -85,7 +85,9 @@ def _why_not_all(steps: Sequence[CommandStep], workspace: Workspace, here: str) 
 def _why_not_step(step: CommandStep, workspace: Workspace, here: str) -> str | None:
     """Check one command in each iteration of the loops around it; return a reason against it or None."""
     loops = [
-        Loop(loop.name, tuple(quote_word(name) for word in loop.words for name in _loop_values(word, here)))
+        ShellLoop(
+            loop.name, tuple(quote_word(name) for word in loop.words for name in _loop_values(word, here))
+        )
         for loop in step.loops
     ]
     for values in turns(loops):

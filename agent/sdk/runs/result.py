@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, cast
 
+from pydantic_core import to_json
 from typing_extensions import TypeVar
 
-from ....actions.ports.events import ErrorRaised, RunFinished, RunStatus, StepOutcome
+from ....actions.ports.events import ErrorRaised, RunFinished, RunStatus, StepOutcome, SubAgent
 from ....state.application import Usage
 from ....state.errors import SandburError
 from .pending import PendingToolCall
@@ -48,6 +49,9 @@ class RunResult(Generic[OutputT]):
     """What the user can do about the error; empty without an error."""
     notices: tuple[str, ...] = ()
     """Notices for the user, such as MCP servers that are left out, retries and compressions."""
+    children: tuple[ChildResult, ...] = ()
+    """The results of its sub-agents. A workflow has those of all its agents, in the order of their calls;
+    another agent has those of the sub-agents that ended in this run."""
     agent: str = ""
     """The name of the agent that has the conversation: that of the session, or another one after a hand-off.
     Empty if the agent has no name."""
@@ -69,6 +73,60 @@ class RunResult(Generic[OutputT]):
         raise RunFailed(f"The run is not done: {what}.", f"Its session is {self.session_id}.")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildResult:
+    """How a sub-agent ended."""
+
+    name: str
+    status: RunStatus
+    """As in `RunResult`; `interrupted` if its workflow needed it no longer."""
+    output: Any = None
+    """Its answer: a text, or a value of its `output` type. None if there is none."""
+    session_id: str = ""
+    """Its session; empty if it did not begin."""
+    usage: Usage = field(default_factory=Usage)
+    index: int | None = None
+    """Its place among the agents of its workflow, from 0."""
+    iteration: int | None = None
+    """Which time a loop ran it, or which attempt it was, from 1."""
+    error: ErrorRaised | None = None
+    is_escalated: bool = False
+    """Whether it ended its workflow by `escalate`."""
+
+    @property
+    def is_done(self) -> bool:
+        return self.status == "done"
+
+    @property
+    def is_answer(self) -> bool:
+        """Return whether it ended with an answer: it neither failed nor was stopped."""
+        return self.status in ("done", "denied") and self.error is None
+
+    @property
+    def text(self) -> str:
+        """Return the output as a text; another value than a text as JSON."""
+        return "" if self.output is None else to_text(self.output)
+
+    @classmethod
+    def of(cls, agent: SubAgent, finished: RunFinished) -> ChildResult:
+        """Return the result of a sub-agent whose run has ended, with a JSON value as output."""
+        return cls(
+            name=agent.name,
+            status=finished.status,
+            output=finished.output if finished.output is not None else finished.result,
+            session_id=agent.agent_id,
+            usage=finished.usage,
+            index=agent.index,
+            iteration=agent.iteration,
+            error=finished.error,
+        )
+
+
+def to_text(value: Any) -> str:
+    """Return a value as a model reads it: a text unchanged, another value as JSON."""
+    return value if isinstance(value, str) else to_json(value, inf_nan_mode="null").decode()
+
+
 @dataclass(frozen=True, slots=True)
 class DoneResult(RunResult[OutputT]):
     """The result of a run that is done."""
@@ -80,6 +138,7 @@ def result_of(
     finished: RunFinished,
     parse: Callable[[Any], OutputT] | None = None,
     notices: Iterable[str] = (),
+    children: Iterable[ChildResult] = (),
     agent: str = "",
 ) -> RunResult[OutputT]:
     """Build the result of a finished run; `parse` turns the answer's JSON value into the output.
@@ -108,5 +167,6 @@ def result_of(
         exit_code=finished.exit_code,
         hint=finished.hint,
         notices=tuple(notices),
+        children=tuple(children),
         agent=finished.agent or agent,
     )

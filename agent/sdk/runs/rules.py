@@ -15,10 +15,11 @@ from ....actions.tools.functions.parameters import Callee
 from ....actions.tools.functions.results import ToolError
 from ....actions.tools.functions.run_context import RunContext
 from ....actions.turn.output.types import TypedOutput
+from ....state.conversation.transcript import Transcript
 from ....state.errors import SandburError, UsageError, WrongType
 from ...runtime.agent_definition import Instructions
 from .request import RunInstructions, RunRequest
-from .result import OutputT
+from .result import ChildResult, OutputT
 
 
 class ModelRetry(ToolError):
@@ -143,6 +144,13 @@ class RunRules(Generic[OutputT]):
             return ""
 
         return validate
+
+    def check_request(self, request: RunRequest[Any]) -> None:
+        """Raise `UsageError` for an argument of a run that the agent does not take."""
+
+    def list_children(self, history: Transcript) -> tuple[ChildResult, ...]:
+        """Return the results of the agents of a workflow in its newest turn; empty for another agent."""
+        return ()
 
     def parse(self, value: Any) -> OutputT:
         """Return the output of an answer; raises `ValueError` if the answer has another form."""

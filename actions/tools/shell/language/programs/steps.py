@@ -49,7 +49,7 @@ def quote_word(text: str) -> MarkedWord:
     return MarkedWord(text, QUOTED * len(text))
 
 
-class Loop(NamedTuple):
+class ShellLoop(NamedTuple):
     """A `for` loop."""
 
     name: str
@@ -60,7 +60,7 @@ Values = Mapping[str, MarkedWord]
 """The values of variables in one iteration of the loops around a command."""
 
 
-def turns(loops: Sequence[Loop]) -> Iterator[Values]:
+def turns(loops: Sequence[ShellLoop]) -> Iterator[Values]:
     """Yield the values of the variables for each iteration. Raises `UnclearWord` if there are too many
     iterations.
     """
@@ -196,7 +196,7 @@ class CommandStep(NamedTuple):
     """One simple command with its context."""
 
     command: SimpleCommand
-    loops: tuple[Loop, ...] = ()
+    loops: tuple[ShellLoop, ...] = ()
     groups: tuple[int, ...] = ()
     """The subshells around the command, the outermost first."""
     is_conditional: bool = False
@@ -210,7 +210,9 @@ class CommandStep(NamedTuple):
 
 @dataclass(slots=True)
 class _Reader:
-    stack: list[tuple[str, Loop | int | None]] = field(default_factory=list[tuple[str, Loop | int | None]])
+    stack: list[tuple[str, ShellLoop | int | None]] = field(
+        default_factory=list[tuple[str, ShellLoop | int | None]]
+    )
     """The open structures. Each has its loop, or the number of its subshell."""
     steps: list[CommandStep] = field(default_factory=list[CommandStep])
     groups: int = 0
@@ -246,8 +248,8 @@ class _Reader:
             raise UnclearStructure(f"it holds a control structure: {word}")
         self.stack.pop()
 
-    def _loops(self) -> tuple[Loop, ...]:
-        return tuple(held for _, held in self.stack if isinstance(held, Loop))
+    def _loops(self) -> tuple[ShellLoop, ...]:
+        return tuple(held for _, held in self.stack if isinstance(held, ShellLoop))
 
     def _add(self, command: SimpleCommand, following: str) -> None:
         groups = tuple(held for _, held in self.stack if isinstance(held, int))
@@ -256,7 +258,7 @@ class _Reader:
         )
 
 
-def _loop(command: SimpleCommand | None, around: Sequence[Loop]) -> Loop:
+def _loop(command: SimpleCommand | None, around: Sequence[ShellLoop]) -> ShellLoop:
     words = () if command is None else command.words
     if command is None or len(words) < 3 or words[1] != "in" or command.redirections:
         raise UnclearStructure("it holds a loop whose values are not written in it")
@@ -265,7 +267,9 @@ def _loop(command: SimpleCommand | None, around: Sequence[Loop]) -> Loop:
         raise UnclearStructure(f"it sets a variable: {name}")
     if any(loop.name == name for loop in around):
         raise UnclearStructure(f"it sets a variable twice: {name}")
-    return Loop(name, tuple(MarkedWord(*pair) for pair in zip(words[2:], command.marks[2:], strict=True)))
+    return ShellLoop(
+        name, tuple(MarkedWord(*pair) for pair in zip(words[2:], command.marks[2:], strict=True))
+    )
 
 
 def read_steps(parts: Sequence[Part]) -> list[CommandStep]:

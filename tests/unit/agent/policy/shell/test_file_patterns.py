@@ -11,7 +11,7 @@ from support.row_by_row import for_each
 
 from sandbur.actions.tools.shell.language.parser import ShellReader
 from sandbur.actions.tools.shell.language.programs.steps import (
-    Loop,
+    ShellLoop,
     UnclearStructure,
     UnclearWord,
     expand,
@@ -54,7 +54,7 @@ def words_by_the_gate(text: str, here: Path) -> list[str] | None:
                       for name in expand_files(one, str(here))[0])
                 for loop in step.loops
             ]  # fmt: skip
-            loops = [Loop(loop.name, values) for loop, values in zip(step.loops, names, strict=True)]
+            loops = [ShellLoop(loop.name, values) for loop, values in zip(step.loops, names, strict=True)]
             for values in turns(loops):
                 for word in expand(step.mark_words(), values):
                     found += expand_files(word, str(here))[0]

@@ -1,0 +1,1 @@
+"""Workflows: agents in an order that a program fixes."""

@@ -1,0 +1,361 @@
+"""Workflows as sessions: events, approvals, interruptions and resumes, in programs and in the command."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.commands.command import Command
+
+from sandbur import Agent, Loop, Map, ModelRequest, Parallel, Sequential, retry, tool
+from sandbur.actions.ports.events import RunFinished, RunStarted, SubAgent, SubAgentEvent, TextDelta
+from sandbur.state.store.store import Store
+from sandbur.testing import Say, ScriptedModel, TemporaryStore, ToolCall, temporary_store
+
+
+@pytest.fixture
+def store() -> Iterator[TemporaryStore]:
+    with temporary_store() as lent:
+        yield lent
+
+
+def last_text(request: ModelRequest) -> str:
+    return list(request.messages)[-1].text
+
+
+def make_agent(
+    store: TemporaryStore, reply: Callable[[ModelRequest], Any], name: str = "", **options: Any
+) -> Agent[Any]:
+    return Agent(ScriptedModel(reply), name=name, store=store.url, env=store.env, **options)
+
+
+async def list_starts(workflow: Agent[Any], message: str = "go") -> list[tuple[SubAgent, str]]:
+    """Return the sub-agents of a run with the session ids that their events have, as they start."""
+    async with workflow.stream(message) as events:
+        return [
+            (event.agent, event.event.session_id)
+            async for event in events
+            if isinstance(event, SubAgentEvent) and isinstance(event.event, RunStarted)
+        ]
+
+
+def test_events_say_where_in_the_workflow_their_agent_is(store: TemporaryStore) -> None:
+    one = make_agent(store, last_text, "one")
+    nested = Sequential(Loop(one, max_iterations=2, name="again"), Map(one, ["a", "b"], name="each"))
+    starts = asyncio.run(list_starts(nested))
+    assert all(agent.agent_id == session_id for agent, session_id in starts)
+    assert sorted((agent.branch, agent.index, agent.iteration) for agent, _ in starts) == [
+        ("again", 0, None),
+        ("again/one", 0, 1),
+        ("again/one", 0, 2),
+        ("each", 1, None),
+        ("each/one", 0, None),
+        ("each/one", 1, None),
+    ]
+    parents = {agent.branch: agent.agent_id for agent, _ in starts}
+    assert {agent.parent_id for agent, _ in starts if agent.branch == "each/one"} == {parents["each"]}
+
+
+def test_attempts_are_counted_in_events(store: TemporaryStore) -> None:
+    tries: list[int] = []
+
+    def reply(request: ModelRequest) -> str:
+        tries.append(1)
+        if len(tries) == 1:
+            raise ValueError("a bug of the provider's library")
+        return "ok"
+
+    agent = make_agent(store, reply, "one")
+    starts = asyncio.run(list_starts(Parallel(agent, on_failure=retry(1))))
+    assert [(agent.branch, agent.iteration) for agent, _ in starts] == [
+        ("one", None),
+        ("one/one", 1),
+        ("one/one", 2),
+    ]
+
+
+def test_the_events_of_a_long_branch_do_not_pile_up(store: TemporaryStore) -> None:
+    written = [0]
+
+    async def reply(request: ModelRequest) -> Any:
+        steps = len([message for message in request.messages if message.role == "tool"])
+        written[0] += 1
+        return (
+            Say(*[f"word {n} " for n in range(20)], ToolCall("look", number=steps)) if steps < 100 else "end"
+        )
+
+    @tool(effect="read")
+    def look(number: int) -> str:
+        """Look."""
+        return f"nothing in {number}"
+
+    async def run() -> int:
+        workflow = Sequential(Parallel(make_agent(store, reply, tools=[look])))
+        ahead = 0
+        async with workflow.stream("go") as events:
+            read = 0
+            async for event in events:
+                if isinstance(event, SubAgentEvent) and isinstance(event.event, TextDelta):
+                    read += 1
+                    await asyncio.sleep(0.001)
+                    ahead = max(ahead, written[0] - read)
+        return ahead
+
+    assert asyncio.run(run()) < 30
+    assert written[0] == 101
+
+
+def buyer(store: TemporaryStore, bought: list[str]) -> Agent[Any]:
+    @tool
+    def buy(item: str) -> str:
+        """Buy an item."""
+        bought.append(item)
+        return f"bought {item}"
+
+    def reply(request: ModelRequest) -> Any:
+        found = list(request.messages)[-1].tool_results
+        return found[0].content if found else ToolCall("buy", item="rope")
+
+    return make_agent(store, reply, "buyer", tools=[buy])
+
+
+def test_an_approval_shows_at_the_outermost_session_and_the_others_go_on(store: TemporaryStore) -> None:
+    bought: list[str] = []
+    asked: list[int] = []
+
+    def other(request: ModelRequest) -> str:
+        asked.append(1)
+        return "other"
+
+    async def run() -> tuple[Any, Any]:
+        inner = Parallel(buyer(store, bought), make_agent(store, other), name="inner")
+        async with Sequential(inner).session("outer") as session:
+            first = await session.run("go")
+            return first, await session.approve()
+
+    first, second = asyncio.run(run())
+    assert first.status == "needs_approval"
+    assert [(call.tool, call.reason) for call in first.pending] == [
+        ("buy", "sub-agent inner/buyer: may change something: buy")
+    ]
+    assert (second.status, second.output, bought, asked) == (
+        "done",
+        ["bought rope", "other"],
+        ["rope"],
+        [1],
+    )
+
+
+def test_two_branches_wait_for_decisions_of_their_own(store: TemporaryStore) -> None:
+    bought: list[str] = []
+
+    async def run() -> list[Any]:
+        async with Parallel(buyer(store, bought), buyer(store, bought)).session() as session:
+            first = await session.run("go")
+            second = await session.approve(first.pending[1].call_id)
+            third = await session.deny(reason="enough")
+            return [len(first.pending), second.status, len(second.pending), third.output]
+
+    pending, status, left, output = asyncio.run(run())
+    assert (pending, status, left) == (2, "needs_approval", 1)
+    assert output[1] == "bought rope"
+    assert "enough" in output[0]
+    assert bought == ["rope"]
+
+
+def test_a_fork_of_a_workflow_goes_on_with_what_its_branches_had_done(store: TemporaryStore) -> None:
+    bought: list[str] = []
+    begun: list[str] = []
+
+    def other(request: ModelRequest) -> str:
+        begun.append("other")
+        return "other"
+
+    async def run() -> list[Any]:
+        workflow = Sequential(Parallel(make_agent(store, other), buyer(store, bought)))
+        async with workflow:
+            await workflow.run("go", session_id="s")
+            opened = Store.open(store.url)
+            opened.fork("s", "fork")
+            opened.close()
+            of_fork = await workflow.approve("fork")
+            return [of_fork.output, (await workflow.approve("s")).output]
+
+    assert asyncio.run(run()) == [["other", "bought rope"]] * 2
+    assert (bought, begun) == (["rope", "rope"], ["other"])
+
+
+def test_a_workflow_keeps_its_sessions_in_memory(store: TemporaryStore) -> None:
+    async def run() -> Any:
+        agent = Agent(ScriptedModel(last_text), store="memory:", env=store.env)
+        workflow = Sequential(Parallel(agent, agent))
+        async with workflow:
+            result = await workflow.run("go", session_id="s")
+            return result.output, "s" in [one.id async for one in workflow.sessions()]
+
+    assert asyncio.run(run()) == (["go", "go"], True)
+
+
+def test_a_branch_that_waits_for_a_decision_is_not_asked_about_after_the_end(store: TemporaryStore) -> None:
+    has_asked = asyncio.Event()
+    bought: list[str] = []
+
+    async def run() -> Any:
+        waiting = buyer(store, bought)
+
+        async def winner(request: ModelRequest) -> str:
+            await has_asked.wait()
+            return "won"
+
+        workflow = Parallel(waiting, make_agent(store, winner), stop_on=lambda result: True)
+        async with workflow.session() as session, session.stream("go") as events:
+            async for event in events:
+                if isinstance(event, SubAgentEvent) and isinstance(event.event, RunFinished):
+                    has_asked.set()
+            return session.result
+
+    result = asyncio.run(run())
+    assert (result.status, result.output, result.pending, bought) == ("done", [None, "won"], (), [])
+
+
+def interrupt_at(store: TemporaryStore, make: Callable[[Any, Any], Agent[Any]]) -> tuple[list[str], Any]:
+    """Interrupt a workflow once its agent `quick` has ended, and resume it in another object."""
+    begun: list[str] = []
+
+    def quick(request: ModelRequest) -> str:
+        begun.append("quick")
+        return "quick"
+
+    async def slow(request: ModelRequest) -> str:
+        begun.append("slow")
+        if begun.count("slow") == 1:
+            await asyncio.sleep(60)
+        return "slow"
+
+    async def run() -> Any:
+        one, two = make_agent(store, quick, "quick"), make_agent(store, slow, "slow")
+        async with make(one, two).session("s") as session, session.stream("go") as events:
+            async for event in events:
+                if begun.count("slow") and isinstance(event, SubAgentEvent):
+                    break
+        async with make(one, two).session("s") as session:
+            return await session.run()
+
+    return begun, asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("make", "output"),
+    [
+        (lambda one, two: Parallel(one, two), ["quick", "slow"]),
+        (lambda one, two: Sequential(one, two), "slow"),
+        (lambda one, two: Sequential(Parallel(one), Loop(two, max_iterations=1)), "slow"),
+        (lambda one, two: Parallel(one, two, on_failure=retry(1)), ["quick", "slow"]),
+    ],
+)
+def test_an_interrupted_workflow_resumes_with_what_had_not_ended(
+    store: TemporaryStore, make: Callable[[Any, Any], Agent[Any]], output: Any
+) -> None:
+    begun, result = interrupt_at(store, make)
+    assert (result.status, result.output) == ("done", output)
+    assert begun.count("quick") == 1
+    assert begun.count("slow") == 2
+    assert all(child.status == "done" for child in result.children)
+
+
+def test_a_new_message_begins_an_interrupted_workflow_again(store: TemporaryStore) -> None:
+    begun: list[str] = []
+
+    async def reply(request: ModelRequest) -> str:
+        begun.append(last_text(request))
+        if last_text(request) == "first":
+            await asyncio.sleep(60)
+        return last_text(request)
+
+    async def run() -> Any:
+        async with Sequential(make_agent(store, reply, "one")).session("s") as session:
+            async with session.stream("first") as events:
+                async for _ in events:
+                    if begun:
+                        break
+            return await session.run("second")
+
+    result = asyncio.run(run())
+    assert (result.output, begun) == ("second", ["first", "second"])
+    assert len(result.children) == 1
+
+
+def test_a_message_while_it_runs_does_not_disturb_a_workflow(store: TemporaryStore) -> None:
+    async def run() -> Any:
+        async with workflow.session("s") as session:
+
+            async def steer(request: ModelRequest) -> str:
+                await session.steer("hurry up")
+                return last_text(request)
+
+            replies.append(steer)
+            return await session.run("go")
+
+    replies: list[Any] = []
+
+    async def reply(request: ModelRequest) -> str:
+        return await replies[0](request)
+
+    agent = make_agent(store, reply)
+    workflow = Sequential(agent, Parallel(agent))
+    assert asyncio.run(run()).output == ["go"]
+
+
+def test_children_of_an_ordinary_agent_are_in_its_result(store: TemporaryStore) -> None:
+    worker = make_agent(store, lambda request: "looked", "worker", description="Looks.")
+    call = ToolCall("task", description="look", prompt="x", agent="worker")
+    lead = Agent(ScriptedModel([call, "ok"]), agents=[worker], store=store.url, env=store.env)
+    (child,) = lead.run_sync("go").children
+    assert (child.name, child.status, child.output, child.usage.llm_calls) == ("worker", "done", "looked", 1)
+
+
+PROGRAM = """
+import os
+from pathlib import Path
+from sandbur import Agent, Parallel, Sequential
+from sandbur.testing import ScriptedModel
+
+def reply(request):
+    text = list(request.messages)[-1].text
+    log = Path("log")
+    with log.open("a") as file:
+        file.write(text + "\\n")
+    if text == "GO" and log.read_text().count("GO") == 1:
+        os._exit(9)
+    return text.upper()
+
+step = Agent(ScriptedModel(reply), name="step")
+workflow = Sequential(step, Parallel(step, step))
+"""
+
+
+def test_the_command_runs_and_resumes_a_workflow(tmp_path: Path, command: Command) -> None:
+    (tmp_path / "flows_of_mine.py").write_text(PROGRAM)
+    words = ("-C", str(tmp_path), "--agent", "flows_of_mine:workflow", "--session-id")
+    session = "6b8ddc35-9a13-4c33-a3f2-7d3a0a9d8a01"
+    died = command.run(*words, session, "-p", "go")
+    assert died.code == 9
+    resumed = command.run("-p", "-r", session, "--output-format", "json", SANDBUR_LEASE_S="1")
+    assert resumed.code == 0, resumed.err
+    found = json.loads(resumed.out)
+    assert (found["output"], found["usage"]["llm_calls"]) == (["GO", "GO"], 3)
+    assert (tmp_path / "log").read_text().split().count("go") == 1
+
+
+def test_a_workflow_without_its_program_is_one_sentence(store: TemporaryStore) -> None:
+    async def run() -> str:
+        async with Parallel(make_agent(store, last_text)).session("s") as session:
+            await session.run("go")
+        failed = Agent(ScriptedModel(last_text), store=store.url, env=store.env)
+        async with failed.session("s") as session:
+            return (await session.run("again")).status
+
+    with pytest.raises(Exception, match="This session is a workflow, and its program is not loaded here"):
+        asyncio.run(run())
