@@ -74,10 +74,16 @@ def test_a_killed_flow_goes_on_with_its_sub_agent_and_answers_once(
     log.touch()
     url = f"sqlite:///{tmp_path}/store.db"
     died = run_victim(
-        "sub_agents_victim", url, str(log), "begin", "flow", point=f"{point}:{time}", SANDBUR_LEASE_S="1"
+        "agents/sub_agents_victim",
+        url,
+        str(log),
+        "begin",
+        "flow",
+        point=f"{point}:{time}",
+        SANDBUR_LEASE_S="1",
     )
     assert died.code == -signal.SIGKILL, died.err
-    resumed = run_victim("sub_agents_victim", url, str(log), "resume", "flow", SANDBUR_LEASE_S="1")
+    resumed = run_victim("agents/sub_agents_victim", url, str(log), "resume", "flow", SANDBUR_LEASE_S="1")
     assert resumed.code == 0, resumed.err
     assert resumed.out.splitlines() == ["Done: i0 is done", "0 1"]
     assert set(log.read_text().split()) == {"i0.0", "i0.1"}
