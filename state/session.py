@@ -117,6 +117,8 @@ class SessionSettings(Record):
     """The settings that a session keeps until flags change them."""
 
     model: str
+    agents_model: str = Field(default="", exclude_if=lambda name: not name)
+    """In a workflow: the model of those of its agents that name none; empty: the default of the process."""
     cwd: str
     add_dirs: tuple[str, ...] = ()
     fallback_models: tuple[str, ...] = ()

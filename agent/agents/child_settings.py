@@ -133,11 +133,12 @@ def _describe_program_agent(parent: Session, definition: Definition, prompt: str
 
 
 async def _find_model_above(parent: Session, process: ProcessContext) -> str:
-    """Return the model of the next session above that has one, else that of the settings of the process."""
+    """Return the model of the next session above that names one, else that of the settings of the process."""
     above: Session | None = parent
     while above is not None:
-        if not above.settings.is_workflow:
-            return above.settings.model
+        named = above.settings.agents_model if above.settings.is_workflow else above.settings.model
+        if named:
+            return named
         above = above.parent
     found, _ = await asyncio.to_thread(choose_model, process.settings.model, process.env, False)
     return found

@@ -168,6 +168,8 @@ class Runtime:
         }
         if output_schema is not None:
             own["output_schema"] = output_schema
+        if session.is_workflow:
+            own["agents_model"] = self.settings.model or ""
         session = session.model_copy(update=own)
         if self.store.index.exists(session_id):
             raise UsageError(

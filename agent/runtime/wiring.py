@@ -139,7 +139,7 @@ def settings_of_resumed(stored: SessionSettings, settings: Settings, overrides: 
     }
     if stored.is_workflow:
         # The model of a flag is for agents of the workflow that name none.
-        changes["model"] = ""
+        changes |= {"model": "", "agents_model": overrides.get("model")}
     return stored.model_copy(update={name: value for name, value in changes.items() if value})
 
 

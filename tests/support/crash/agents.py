@@ -6,7 +6,18 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated
 
-from sandbur import Agent, Composite, Depends, RunContext, SessionMemory, StoreFiles, file_tools, tool
+from sandbur import (
+    Agent,
+    Composite,
+    Depends,
+    Map,
+    RunContext,
+    SessionMemory,
+    StoreFiles,
+    file_tools,
+    tool,
+    workspace_tools,
+)
 from sandbur.state.store.store import Store
 
 EFFECTS = Path("effects.txt")
@@ -67,6 +78,8 @@ async def overhear(context: RunContext) -> str:
     return "said"
 
 
+writer = Agent(name="writer", tools=workspace_tools(), mode="yolo")
+writers = Map(writer, ["Write one.", "Write two.", "Write three."])
 heard = Agent(tools=[overhear])
 functions = Agent(tools=[note, note_once])
 kept = Agent(tools=file_tools(Composite({"/memory/": SessionMemory(), "/store/": StoreFiles()})))

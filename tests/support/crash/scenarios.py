@@ -285,6 +285,9 @@ SCENARIOS = {
                  at_once=3),
         Scenario("asked_children", _family, ("three sub-agents are done",), effects=("one", "two", "three"),
                  flags=WITH_RULES, at_once=3),
+        Scenario("workflow", _family, ('["one is written","two is written","three is written"]',),
+                 effects=("one", "two", "three"), at_once=3,
+                 flags=("--agent", f"{AGENTS}:writers", "--yolo")),
         Scenario("damaged", _forked, ("done once", "done again"), messages=("do it", "once more"),
                  effects=("one", "two"), between=_spoil_a_record),
     )
