@@ -24,7 +24,7 @@ from .turn.flows.flow_turn import answer_by_command, begin_flow, route_message, 
 from .turn.plan.step_turn import MAX_SUMMARY_CHARS, with_step
 from .turn.steering import (
     STEERING_FIELDS,
-    add_heard,
+    add_hub_messages,
     add_observed,
     add_steering_to_chat,
     find_person_messages,
@@ -64,7 +64,7 @@ _NEW_TURN: dict[str, Any] = {
         "run_options",
         "graph_version",
         "hand_off",
-        "heard",
+        "hub_position",
         *STEERING_FIELDS,
     ],
     writes=[
@@ -74,7 +74,7 @@ _NEW_TURN: dict[str, Any] = {
         "equipment",
         "graph_version",
         "hand_off",
-        "heard",
+        "hub_position",
         *STEERING_FIELDS,
         *_NEW_TURN,
     ],
@@ -89,16 +89,16 @@ async def prompt(
     noted: str = "",
     runs: Origin | None = None,
     observes: bool = False,
-    heard: Sequence[Message] = (),
+    hub_messages: Sequence[Message] = (),
 ) -> Changes:
     """Start a turn with a message, answer a slash command, or propose a shell command of the person.
 
     `noted`: the notice of a command that has run already; the step only records it. `runs`: the origin of
-    `user_input` if it is a shell command after a `!`. `observes`: only observed messages are added. `heard`:
-    messages of a hub, which come before this one.
+    `user_input` if it is a shell command after a `!`. `observes`: only observed messages are added.
+    `hub_messages`: messages of a hub, which come before this one.
     """
     if observes:
-        return await add_observed(state, ports, heard)
+        return await add_observed(state, ports, hub_messages)
     given_message = user_input.strip() if isinstance(user_input, str) else user_input
     if runs is not None and isinstance(given_message, str):
         closed = await _close_open_turn(state, ports)
@@ -122,7 +122,7 @@ async def prompt(
     routed = await route_message(given_message, state, ports) if is_for_agent else None
     if routed is not None and routed.match.is_command:
         return await _run_command_of_flow(routed, text, state, ports)
-    return await _open_turn(message, routed, state, ports, heard)
+    return await _open_turn(message, routed, state, ports, hub_messages)
 
 
 async def _open_turn(
@@ -130,7 +130,7 @@ async def _open_turn(
     routed: RoutedMessage | None,
     state: ApplicationState,
     ports: Ports,
-    heard: Sequence[Message],
+    hub_messages: Sequence[Message],
 ) -> Changes:
     """Return the changes that begin a turn with a message, including those of a flow."""
     text = message.display_text
@@ -140,7 +140,7 @@ async def _open_turn(
         return {"user_input": ""}
     # Steering messages that the last run did not take come before this message in the history.
     closed = await add_steering_to_chat(await _close_open_turn(state, ports), ports)
-    closed = closed.model_copy(update=add_heard(closed, heard))
+    closed = closed.model_copy(update=add_hub_messages(closed, hub_messages))
     history = closed.chat_history
     if state.run_options.instructions:
         history = history.append(runtime_message(state.run_options.instructions))
@@ -150,7 +150,7 @@ async def _open_turn(
     ports.emit(MessageAdded("user", text))
     if closed.equipment != state.equipment:
         announce_tool_changes(state.equipment, closed.equipment, ports)
-    kept = {name: getattr(closed, name) for name in ("equipment", "inbox_taken", "hand_off", "heard")}
+    kept = {name: getattr(closed, name) for name in ("equipment", "inbox_taken", "hand_off", "hub_position")}
     changes = {**_NEW_TURN, "user_input": text, "chat_history": history, **kept}
     routed = routed or route_to_speaker(closed, ports)
     if routed is None:

@@ -204,7 +204,7 @@ class ApplicationState(Record):
     """What the newest message started before any model was asked; None: nothing."""
     hand_off: HandOff | None = Field(default=None, exclude_if=lambda found: found is None)
     """The other agent that has the conversation; None: the agent of the session itself has it."""
-    heard: int = Field(default=0, exclude_if=lambda number: not number)
+    hub_position: int = Field(default=0, exclude_if=lambda number: not number)
     """The number of the newest message of its hub that the history holds; 0: none."""
     approved_plan: ApprovedPlan | None = Field(default=None, exclude_if=partial(is_, None))
     """The plan as a person approved it, with what it allows; None if nobody did."""

@@ -46,11 +46,11 @@ async def take_steering(
 
 
 async def add_observed(
-    state: ApplicationState, ports: Ports, heard: Sequence[Message] = ()
+    state: ApplicationState, ports: Ports, hub_messages: Sequence[Message] = ()
 ) -> dict[str, Any]:
     """Return the state changes that add the new observed messages to the global history. No turn begins.
 
-    `heard` are messages of a hub.
+    `hub_messages` are messages of a hub.
     """
     found = () if ports.inbox is None else await ports.inbox.load_new_messages(state.inbox_taken)
     observed = [one for one in found if one.kind == "observe"]
@@ -61,15 +61,15 @@ async def add_observed(
         history = state.chat_history.append_in_new_log(*_messages(observed))
         changes = {"chat_history": history, "inbox_taken": taken}
         state = state.model_copy(update=changes)
-    return {**changes, **add_heard(state, heard)}
+    return {**changes, **add_hub_messages(state, hub_messages)}
 
 
-def add_heard(state: ApplicationState, heard: Sequence[Message]) -> dict[str, Any]:
+def add_hub_messages(state: ApplicationState, hub_messages: Sequence[Message]) -> dict[str, Any]:
     """Return the state changes that add messages of a hub, without those that the history holds already."""
-    new = [one for one in heard if one.hub_number > state.heard]
+    new = [one for one in hub_messages if one.hub_number > state.hub_position]
     if not new:
         return {}
-    return {"chat_history": state.chat_history.append(*new), "heard": new[-1].hub_number}
+    return {"chat_history": state.chat_history.append(*new), "hub_position": new[-1].hub_number}
 
 
 async def add_steering_to_chat(

@@ -217,7 +217,7 @@ class AgentSession(Generic[OutputT]):
         def start(session: Session, options: RunOptions) -> AsyncIterator[Event]:
             if "message_history" in request.given:
                 session.change_history(Transcript().append(*request.given["message_history"]))
-            return session.send(message, options, request.heard)
+            return session.send(message, options, request.hub_messages)
 
         return self._stream(start, request, begins=True)
 

@@ -128,13 +128,13 @@ class Session:
         return find_run_output(self.state, self.ports)
 
     def send(
-        self, message: UserContent, options: RunOptions = NO_OPTIONS, heard: Sequence[Message] = ()
+        self, message: UserContent, options: RunOptions = NO_OPTIONS, hub_messages: Sequence[Message] = ()
     ) -> AsyncIterator[Event]:
         """Send a message or a command, and run until the turn is done or the run stops.
 
         A message is a text, or a list of texts, pictures and documents. A list is never a command. `options`
-        are for this run alone. `heard` are messages of a hub, which are stored with the message. Raises
-        `UsageError` for a file that the model does not accept.
+        are for this run alone. `hub_messages` are messages of a hub, which are stored with the message.
+        Raises `UsageError` for a file that the model does not accept.
         """
         content = self._mask_content(message)
         answer = None
@@ -144,7 +144,7 @@ class Session:
             # The turn is not finished, and a command does not end it.
             self._position.change(**answer.changes)
             return self._answer(answer.notice)
-        inputs = {"user_input": content, **({"heard": tuple(heard)} if heard else {})}
+        inputs = {"user_input": content, **({"hub_messages": tuple(hub_messages)} if hub_messages else {})}
         given = RunInput("prompt", inputs, is_command=answer is not None)
         return self._start(given, options)
 
@@ -221,7 +221,7 @@ class Session:
                 async for _ in self._events_of(given, self.state.run_options):
                     pass
 
-    async def hear(self, heard: Sequence[Message]) -> None:
+    async def observe_hub(self, hub_messages: Sequence[Message]) -> None:
         """Store messages of a hub without a reply.
 
         Raises `UsageError` while a turn is open, and `SandburError` if they cannot be stored.
@@ -229,8 +229,8 @@ class Session:
         async with self._adding:
             if self.state.turn_open or self.next_action != "prompt":
                 raise UsageError(f"A turn of session {self.id} is open.", "Let it end first.")
-            title = heard[0].text if heard else ""
-            inputs = {"user_input": title, "observes": True, "heard": tuple(heard)}
+            title = hub_messages[0].text if hub_messages else ""
+            inputs = {"user_input": title, "observes": True, "hub_messages": tuple(hub_messages)}
             async for _ in self._events_of(
                 RunInput("prompt", inputs, is_command=True), self.state.run_options
             ):

@@ -163,11 +163,11 @@ async def conclude_flow(state: ApplicationState, result: ToolResult, ports: Port
     match = state.flow
     if match is None or match.kind == "hand_off":
         return {}
-    said = remove_reference(result.display_text) if match.starts_agent else result.display_text
+    content = remove_reference(result.display_text) if match.starts_agent else result.display_text
     try:
         if result.outcome != "ok":
-            raise BadResult(said)
-        text = fill_answer(match, said)
+            raise BadResult(content)
+        text = fill_answer(match, content)
     except BadResult as problem:
         if match.on_failure == "model":
             return {}

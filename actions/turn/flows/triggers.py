@@ -138,5 +138,5 @@ def _joins(before: str, after: str) -> bool:
 
 
 def _quote(text: str) -> str:
-    shown = text if len(text) <= _MOST_SHOWN_CHARS else f"{text[:_MOST_SHOWN_CHARS]}..."
-    return f'"{shown}"'
+    shortened = text if len(text) <= _MOST_SHOWN_CHARS else f"{text[:_MOST_SHOWN_CHARS]}..."
+    return f'"{shortened}"'

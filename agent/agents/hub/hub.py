@@ -14,7 +14,7 @@ from ....state.conversation.messages import Message
 from ....state.errors import UsageError, WrongType
 from ...sdk.runs.request import RunRequest
 from .participant import Member
-from .record import HubEntry, HubRecord, RecordModel, digest, list_heard
+from .record import HubEntry, HubRecord, RecordModel, digest, list_messages
 from .talk import ChooseSpeaker, Talk
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class MessageHub(Talk):
     @property
     def transcript(self) -> tuple[Message, ...]:
         """Return what was announced and said in the hub so far, with the names of the speakers."""
-        return tuple(list_heard(self.record.entries))
+        return tuple(list_messages(self.record.entries))
 
     def group(
         self,
@@ -118,7 +118,7 @@ class MessageHub(Talk):
         """Let a participant leave. Its session stays, with all that was said until now."""
         async with self.lock:
             self._require(name)
-            await self.members[name].hear(self._stack)
+            await self.members[name].catch_up(self._stack)
             if self.record.find("left", "", name) is None:
                 await self.write(HubEntry(kind="left", name=name, text="I leave."))
             place = self._names.index(name)
@@ -168,7 +168,7 @@ class MessageHub(Talk):
     async def _end_block(self) -> None:
         """Store what the participants have still to hear; then the block is over."""
         for member in self.members.values():
-            await member.hear(self._stack)
+            await member.catch_up(self._stack)
         if self.record.find("ended", "") is None:
             await self.write(HubEntry(kind="ended", text="The block ended."))
 

@@ -46,35 +46,35 @@ class Member:
         self.agent = agent
         self.name = agent.name
         self.session_id = str(uuid.uuid5(_NAMESPACE, f"{hub_id}:{agent.name}"))
-        self._unheard: deque[HubEntry] = deque()
+        self._unobserved: deque[HubEntry] = deque()
         self._session: AgentSession[Any] | None = None
 
     def give(self, entry: HubEntry) -> None:
         """Keep a message, which its history gets with its next turn, or at the end of the block."""
-        self._unheard.append(entry)
+        self._unobserved.append(entry)
 
     async def open(self, stack: AsyncExitStack) -> AgentSession[Any]:
         """Return its session, which stays open until the end of the block."""
         if self._session is None:
             self._session = await stack.enter_async_context(self.agent.session(self.session_id))
-        heard = self._session.opened.state.heard
-        while self._unheard and self._unheard[0].number <= heard:
-            self._unheard.popleft()
+        position = self._session.opened.state.hub_position
+        while self._unobserved and self._unobserved[0].number <= position:
+            self._unobserved.popleft()
         return self._session
 
     def close(self) -> None:
         """Forget the session, which the stack closes."""
         self._session = None
-        self._unheard.clear()
+        self._unobserved.clear()
 
-    async def hear(self, stack: AsyncExitStack) -> None:
+    async def catch_up(self, stack: AsyncExitStack) -> None:
         """Store what it has still to hear, in one step. An open turn gets it later."""
-        if not self._unheard:
+        if not self._unobserved:
             return
         session = (await self.open(stack)).opened
-        if self._unheard and not session.state.turn_open and session.next_action == "prompt":
-            await session.hear(await self._list_unheard(session))
-            self._unheard.clear()
+        if self._unobserved and not session.state.turn_open and session.next_action == "prompt":
+            await session.observe_hub(await self._list_unobserved(session))
+            self._unobserved.clear()
 
     async def answer(
         self, stack: AsyncExitStack, turn: str, message: str, request: RunRequest[Any]
@@ -86,9 +86,9 @@ class Member:
         session = await self.open(stack)
         state, result = session.opened.state, None
         if state.run_options.task != turn:
-            heard = tuple(await self._list_unheard(session.opened))
-            result = await session.run_request(message, replace(request, turn=turn, heard=heard))
-            self._unheard.clear()
+            messages = tuple(await self._list_unobserved(session.opened))
+            result = await session.run_request(message, replace(request, turn=turn, hub_messages=messages))
+            self._unobserved.clear()
         elif session.opened.next_action != "prompt":
             going_on = {key: value for key, value in request.given.items() if key in ("deps", "on_approval")}
             result = await session.run_request(None, replace(request, given=going_on))
@@ -107,16 +107,16 @@ class Member:
             return request.typed
         return parse_output_type(self.agent.output)
 
-    async def _list_unheard(self, session: Any) -> list[Message]:
+    async def _list_unobserved(self, session: Any) -> list[Message]:
         """Return the messages as its history gets them: masked, and as its hooks rewrote them."""
         hooks, masker = session.ports.hooks, session.ports.masker
         found: list[Message] = []
-        for one in self._unheard:
+        for one in self._unobserved:
             text = masker.text(one.text)
             if hooks is not None:
                 text = masker.text(await hooks.rewrite_observed(text))
                 await hooks.after_observed(text)
-            found.append(replace(one, text=text).as_heard)
+            found.append(replace(one, text=text).as_message)
         return found
 
 

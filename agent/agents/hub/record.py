@@ -19,14 +19,14 @@ from ....state.errors import ModelError, UsageError
 from ....state.process.crashpoints import reach
 from ...sdk.session import AgentSession
 
-EntryKind = Literal["began", "announced", "said", "answered", "chose", "joined", "left", "ended"]
-"""`began`, `ended`: a block of the program. `announced`: a message of the program. `said`: an answer that
+EntryKind = Literal["began", "announced", "spoke", "answered", "chose", "joined", "left", "ended"]
+"""`began`, `ended`: a block of the program. `announced`: a message of the program. `spoke`: an answer that
 others hear. `answered`: one that only the program gets. `chose`: who speaks next."""
 _DETAILS = "sandbur.hub.entry"
 _DID = {
     "began": "began with other participants",
     "announced": "made an announcement",
-    "said": "let {name} speak",
+    "spoke": "let {name} speak",
     "answered": "asked {name}",
     "chose": "chose who speaks next",
     "joined": "added {name}",
@@ -66,7 +66,7 @@ class HubEntry:
     """The JSON value of the answer; empty if the answer is a text."""
 
     @property
-    def as_heard(self) -> Message:
+    def as_message(self) -> Message:
         """Return the message as others hear it."""
         return Message.user(self.text, name=self.name or None, metadata={HUB_NUMBER: self.number})
 
@@ -126,14 +126,14 @@ class HubRecord:
             for number, one in enumerate(entries, self.next_number)
         ]
         reach("hub_before_record")
-        await self._session.opened.hear([one.as_stored for one in numbered])
+        await self._session.opened.observe_hub([one.as_stored for one in numbered])
         self.entries += numbered
         return numbered
 
 
-def list_heard(entries: Sequence[HubEntry]) -> list[Message]:
+def list_messages(entries: Sequence[HubEntry]) -> list[Message]:
     """Return what was announced and said, in order."""
-    return [one.as_heard for one in entries if one.kind in ("announced", "said")]
+    return [one.as_message for one in entries if one.kind in ("announced", "spoke")]
 
 
 def _read_entry(message: Message) -> HubEntry | None:

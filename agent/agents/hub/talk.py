@@ -69,7 +69,7 @@ class Participant:
 
         The other arguments are those of `Agent.run`. Raises `RunFailed` if it does not answer.
         """
-        return await self._talk.let_speak("said", self.name, message, check_request(output, options))
+        return await self._talk.let_speak("spoke", self.name, message, check_request(output, options))
 
     async def ask(
         self, message: str, *, output: TypeForm[Any] | None = None, **options: Unpack[RunArguments]
@@ -105,7 +105,7 @@ class Talk:
         async with self._hub.lock:
             asked = digest(message, self._names)
             if self._hub.record.find("announced", asked, name) is None:
-                to = self._list_hearers(name)
+                to = self._list_listeners(name)
                 await self._hub.write(HubEntry(kind="announced", name=name, text=message, to=to, asked=asked))
 
     async def next(
@@ -115,20 +115,20 @@ class Talk:
         request = check_request(output, options)
         async with self._hub.lock:
             name = await self._choose()
-            return None if name is None else await self._speak("said", name, message, request)
+            return None if name is None else await self._speak("spoke", name, message, request)
 
     async def run(
         self, rounds: int = 1, message: str = TURN, **options: Unpack[RunArguments]
     ) -> list[HubMessage]:
         """Let participants speak one after the other, as many as there are times `rounds`."""
-        said: list[HubMessage] = []
+        messages: list[HubMessage] = []
         for _ in range(rounds):
             for _ in range(len(self._names)):
                 one = await self.next(message, **options)
                 if one is None:
-                    return said
-                said.append(one)
-        return said
+                    return messages
+                messages.append(one)
+        return messages
 
     async def ask_all(
         self, message: str, *, output: TypeForm[Any] | None = None, **options: Unpack[RunArguments]
@@ -181,7 +181,7 @@ class Talk:
             kind=kind,
             name=name,
             text=end.result or "",
-            to=self._list_hearers(name) if kind == "said" else (),
+            to=self._list_listeners(name) if kind == "spoke" else (),
             asked=asked,
             output=(end.output,) if end.has_output else (),
         )
@@ -226,7 +226,7 @@ class Talk:
         answer = await self._speak("answered", self._hub.moderator, text, check_request(kind, {}))
         return answer.output
 
-    def _list_hearers(self, speaker: str) -> tuple[str, ...]:
+    def _list_listeners(self, speaker: str) -> tuple[str, ...]:
         """Return the names of those who hear what `speaker` says."""
         moderator = (self._hub.moderator,) if self._hub.moderator else ()
         return tuple(name for name in (*self._names, *moderator) if name != speaker)

@@ -59,5 +59,5 @@ def _make_flow(flow: FlowEntry, number: int, document: ParsedFile) -> Flow:
     try:
         return Flow(**given)
     except UsageError as problem:
-        told = problem.message.removeprefix(f"The flow {flow.name}: ").rstrip(".")
-        document.refuse(("flows", number), f"does not fit: {told}", problem.hint)
+        reason = problem.message.removeprefix(f"The flow {flow.name}: ").rstrip(".")
+        document.refuse(("flows", number), f"does not fit: {reason}", problem.hint)

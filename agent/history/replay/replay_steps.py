@@ -418,10 +418,10 @@ def _is_persons_message(message: Message) -> bool:
 def inputs_of(moment: Moment) -> dict[str, Any]:
     """Return the inputs of the recorded action, computed from its results."""
     if moment.action == "prompt":
-        heard = _list_heard(moment)
-        more = {"heard": heard} if heard else {}
+        hub_messages = _list_hub_messages(moment)
+        more = {"hub_messages": hub_messages} if hub_messages else {}
         is_steered = moment.steering and not moment.after["turn_open"] and moment.flow is None
-        if is_steered or (heard and moment.message is None):
+        if is_steered or (hub_messages and moment.message is None):
             return {"user_input": "", "observes": True, **more}
         for call in moment.after["pending_tool_calls"]:
             if call.origin not in ("model", "flow"):
@@ -440,10 +440,10 @@ def inputs_of(moment: Moment) -> dict[str, Any]:
     return {}
 
 
-def _list_heard(moment: Moment) -> tuple[Message, ...]:
+def _list_hub_messages(moment: Moment) -> tuple[Message, ...]:
     """Return the messages of a hub that a step added to the history."""
-    before: int = moment.before["heard"]
-    if moment.after["heard"] == before:
+    before: int = moment.before["hub_position"]
+    if moment.after["hub_position"] == before:
         return ()
     history: Transcript = moment.after["chat_history"]
     return tuple(message for message in history if message.hub_number > before)

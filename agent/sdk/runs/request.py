@@ -58,7 +58,7 @@ class RunRequest(Generic[OutputT]):
     """Whether this run asks for a text."""
     turn: str = ""
     """The turn of a hub that the run is; empty for other runs."""
-    heard: tuple[Message, ...] = ()
+    hub_messages: tuple[Message, ...] = ()
     """Messages of a hub that the history gets with the message of the run."""
 
     @property

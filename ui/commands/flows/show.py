@@ -119,11 +119,11 @@ async def test_flows(command: FlowsCommand) -> int:
             found.settings.cwd, os.environ, tuple(found.skills), found.may_start
         )
         routed = await router.route(command.text)
-    shown = _object(routed) | await asyncio.to_thread(_find_problem, routed, found)
+    described = _object(routed) | await asyncio.to_thread(_find_problem, routed, found)
     if command.json:
-        put(encode(shown))
+        put(encode(described))
     else:
-        put("\n".join(_lines(shown, routed is None)))
+        put("\n".join(_lines(described, routed is None)))
     return 0
 
 
