@@ -5,8 +5,9 @@ from datetime import timedelta
 from typing import ClassVar
 
 from ....state.errors import UsageError
-from ...cli.argument_types import duration, one_of
+from ...cli.argument_types import one_of
 from ...cli.grammar import Action, ActionCommand, flag, switch, word
+from ...cli.time_types import duration
 
 _USUAL_DAYS = 30
 

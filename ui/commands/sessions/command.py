@@ -5,8 +5,9 @@ from datetime import datetime, timedelta
 from typing import ClassVar
 
 from ....state.errors import UsageError
-from ...cli.argument_types import count, duration, end_moment, moment, one_of, position, size
+from ...cli.argument_types import count, one_of, position, size
 from ...cli.grammar import ID, Action, ActionCommand, flag, switch, word
+from ...cli.time_types import duration, end_moment, moment
 
 MOST_LISTED = 50
 _FLAGS_OF_ACTIONS = (
@@ -145,6 +146,6 @@ class SessionsCommand(ActionCommand):
                 raise UsageError(f"--{flag_name} and --all exclude each other.", "Leave one of them out.")
 
     def run_at_once(self) -> int | None:
-        if self.action != "list":
+        if self.action != "list" or self.children or self.text:
             return None
         return self._load("session_table.list_at_rest")(self)

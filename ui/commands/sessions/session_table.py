@@ -16,8 +16,6 @@ from ....state.errors import UsageError
 from ....state.process.clock import format_time
 from ....state.store.sessions.family import FamilyFilter, count_children, count_descendants, count_roots
 from ....state.store.sessions.listing import STATUSES, LabelFilter, list_newest
-from ....state.store.sessions.search import find_text
-from ....state.store.sessions.session_rows import SessionIndex
 from ...cli.argument_types import nearest
 from ...cli.open_session import appear, open_runtime, read_overrides, tell_notice
 from ...terminal.terminal import glyphs_for, make_console, put, say, shorten
@@ -25,7 +23,7 @@ from ...terminal.text.sanitize import one_line
 from ...terminal.text.times import local_time
 
 if TYPE_CHECKING:
-    from ....state.databases.database import Database
+    from ....state.databases.database import Database, Statement
     from ....state.session import SessionSummary
     from .command import SessionsCommand
 
@@ -54,16 +52,22 @@ def list_at_rest(command: SessionsCommand) -> int | None:
 
 async def list_sessions(command: SessionsCommand) -> int:
     async with open_runtime(command) as runtime:
-        _print(command, runtime.store.database, runtime.store.tenant)
+        store = runtime.store
+        parent = None if command.children is None else store.find(command.children)
+        matching = store.find_text(command.text) if command.text else None
+        _print(command, store.database, store.tenant, parent, matching)
     return 0
 
 
-def _print(command: SessionsCommand, database: Database, tenant: str) -> None:
+def _print(
+    command: SessionsCommand,
+    database: Database,
+    tenant: str,
+    parent: str | None = None,
+    matching: Statement | None = None,
+) -> None:
     """Print the newest sessions that fit, and on stderr how many more there are."""
-    parent = None if command.children is None else SessionIndex(database, tenant).find(command.children)
-    selected = _make_filter(command)
-    if command.text:
-        selected = replace(selected, matching=find_text(database, tenant, command.text))
+    selected = replace(_make_filter(command), matching=matching)
     is_selected = selected != LabelFilter()
     sessions = list_newest(database, tenant, selected if command.all else FamilyFilter(parent, selected))
     listed = _Counted(database, sessions if command.all else islice(sessions, command.limit))

@@ -363,10 +363,10 @@ async def test_an_address_of_no_host_is_a_failure_in_words(url: str):
 def test_asking_over_http_imports_no_sdk():
     code = (
         "import asyncio, sys\nfrom support.models.server import ModelServer, say\n"
-        "from support.models.talk import WIRES, connected, talk\n"
+        "from support.models.talk import WIRES, connect_to_model, talk\n"
         "async def main():\n"
         "    for wire in WIRES:\n"
-        "        async with ModelServer([say('a')]) as server, connected(server, wire) as model:\n"
+        "        async with ModelServer([say('a')]) as server, connect_to_model(server, wire) as model:\n"
         "            await talk(model)\n"
         "asyncio.run(main())\n"
         "print(sorted({'openai', 'anthropic', 'httpx2', 'rich', 'click', 'h2', 'boto3'} & set(sys.modules)))"

@@ -136,14 +136,14 @@ DIES = """
 import asyncio, sys
 from support.models.scripted import Recorder, ScriptedModel, collect, open_session
 from sandbur.state.store.store import Store
-from support.models.answering import Done, done
+from support.models.answering import Done, call_done
 from support.models.scripted import act
 
 async def slow(text):
     await asyncio.sleep(60)
 
 async def main(url):
-    model = ScriptedModel([done("over"), *act("beside"), *act("behind")])
+    model = ScriptedModel([call_done("over"), *act("beside"), *act("behind")])
     tools = Recorder(effect="read", work=slow), Done("read")
     await collect((await open_session(Store.open(url), model, *tools)).send("go"))
 
