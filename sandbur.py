@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from .actions.turn.flows.flow import Flow, flow
     from .actions.workspace.backends.backend import FileBackend, SessionMemory, StoreFiles, WorkspaceFolder
     from .actions.workspace.backends.composite import Composite
-    from .agent.agents.handoffs.handoff import Handoff
     from .agent.agents.hub.hub import MessageHub
     from .agent.agents.hub.participant import HubMessage
     from .agent.agents.workflows.branch_report import escalate
@@ -72,6 +71,7 @@ if TYPE_CHECKING:
         ToolServers,
     )
     from .agent.sdk.agent import Agent
+    from .agent.sdk.arguments import Handoff
     from .agent.sdk.runs.pending import PendingToolCall
     from .agent.sdk.runs.result import ChildResult, DoneResult, RunFailed, RunResult
     from .agent.sdk.runs.rules import ModelRetry
@@ -264,7 +264,7 @@ _HOMES = {
     "FileBackend": ("sandbur.actions.workspace.backends.backend", "FileBackend"),
     "FormattedEntry": ("sandbur.actions.ports", "FormattedEntry"),
     "Formatter": ("sandbur.actions.ports", "Formatter"),
-    "Handoff": ("sandbur.agent.agents.handoffs.handoff", "Handoff"),
+    "Handoff": ("sandbur.agent.sdk.arguments", "Handoff"),
     "HubMessage": ("sandbur.agent.agents.hub.participant", "HubMessage"),
     "Image": ("sandbur.state.conversation.attachments", "Image"),
     "Limits": ("sandbur.agent.session.run", "Limits"),

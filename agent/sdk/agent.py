@@ -31,6 +31,7 @@ from ..runtime.tool_servers import OnElicitation
 from ..session.run import Limits
 from .arguments import (
     AgentArguments,
+    Handoff,
     as_tools,
     define_agent,
     define_handoffs,
@@ -57,7 +58,6 @@ from .session import AgentSession
 from .stored_sessions import Opening, SessionArguments, SessionInfo, SessionQuery, list_sessions, load_history
 
 if TYPE_CHECKING:
-    from ..agents.handoffs.handoff import Handoff
     from ..extensions.middleware.middleware import Middleware
 
 OwnT = TypeVar("OwnT")

@@ -1,11 +1,13 @@
 """Checks the arguments of `Agent(...)`. An error names the argument, its value and the values that it
 accepts."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from typing_extensions import TypedDict, TypeForm
 
@@ -22,11 +24,20 @@ from ...state.session import Effort, SandboxWish
 from ..config.load import parse_extension_file
 from ..config.values import read_values
 from ..extensions.middleware.middleware import Middleware
-from ..runtime.agent_definition import Definition, HandoffDefinition, Instructions, SubAgentDefinition
+from ..runtime.agent_definition import (
+    Definition,
+    HandoffDefinition,
+    HistoryFilter,
+    Instructions,
+    SubAgentDefinition,
+)
 from ..runtime.compaction import Compaction, compaction_settings, find_summary_model
 from ..runtime.tool_servers import OnElicitation
 from ..session.run import Limits
 from .runs.result import OutputT
+
+if TYPE_CHECKING:
+    from .agent import Agent
 
 
 class AgentArguments(TypedDict, total=False):
@@ -253,6 +264,27 @@ def define_sub_agent(name: str, description: str, definition: Definition) -> Sub
             'Write Agent(..., description="Reviews a change.").',
         )
     return SubAgentDefinition(name=name, description=description, definition=definition)
+
+
+@dataclass(frozen=True, slots=True)
+class Handoff:
+    """An agent for `Agent(handoffs=[...])` with another history than the texts of the conversation."""
+
+    agent: Agent[Any]
+    history: HistoryFilter = "texts"
+    """What the agent reads first: `texts` (what the user and the agents wrote, without calls), a number (the
+    newest of these texts), None (nothing), or a function that takes the messages and returns messages."""
+
+    def __post_init__(self) -> None:
+        if not callable(getattr(self.agent, "as_sub_agent", None)):
+            raise WrongType(f"Handoff takes an agent, not {type(self.agent).__name__}.")
+        given: Any = self.history
+        is_count = isinstance(given, int) and not isinstance(given, bool) and given > 0
+        if not (given is None or given == "texts" or is_count or callable(given)):
+            raise WrongType(
+                f"Handoff: `history` is {given!r}.",
+                'It is "texts", a number, None, or a function of messages.',
+            )
 
 
 def define_handoffs(given: Sequence[Any]) -> tuple[HandoffDefinition, ...]:
