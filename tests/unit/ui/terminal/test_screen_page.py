@@ -28,7 +28,7 @@ def test_what_is_left_out_first_is_told_in_its_order() -> None:
         "budget": "left",
         "model": "a/m",
     }
-    facts = StatusFacts("interactive", "a/m", "e8995322", 0.1, 5000, 0.1, 0.9, model_calls=1)
+    facts = StatusFacts("interactive", "a/m", "e8995322", "", 0.1, 5000, 0.1, 0.9, model_calls=1)
     gone: list[str] = []
     for width in range(120, 10, -1):
         line = "".join(text for _, text in status_cells(facts, width, keys="Esc stops"))
