@@ -20,7 +20,7 @@ def test_the_line_on_the_page_is_the_status_line() -> None:
 
 
 def test_what_is_left_out_first_is_told_in_its_order() -> None:
-    told = PAGE.partition("is left out first: ")[2].partition(";")[0].split(", ")
+    told = PAGE.partition("are left out first: ")[2].partition(".")[0].split(", ")
     texts = {
         "session": "e8995322",
         "sandbox": "no sandbox",
