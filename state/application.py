@@ -214,7 +214,7 @@ class ApplicationState(Record):
     def plan_terms(self) -> PlanTerms | None:
         """Return what the approved plan allows now; None if the session has no approved plan.
 
-        A plan whose steps are not worked through any more allows nothing.
+        The plan allows nothing when the phase is not `working`, or when all its steps have ended.
         """
         if self.approved_plan is None:
             return None

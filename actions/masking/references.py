@@ -194,7 +194,7 @@ def _mask_value(value: Any, name: str, mask: Callable[[str], str]) -> Any:
 
 
 def _mask_by_name(name: str, value: str, mask: Callable[[str], str]) -> str:
-    """Mask a value that is a secret only because of the name of its field."""
+    """Return a value masked if the name of its field makes it a secret, otherwise unchanged."""
     if (
         not 6 <= len(value) <= _MOST_PROBED_CHARS
         or not (name + value).isprintable()

@@ -24,9 +24,7 @@ class RoutedMessage:
 
 
 def refuse_message(name: str, notice: str) -> RoutedMessage:
-    """Return the match for a `/flow` command that starts nothing: a notice for the person, in one
-    sentence.
-    """
+    """Return what answers a `/flow` command that starts nothing. `notice` is a sentence that says why."""
     why = "it was named after /flow"
     return RoutedMessage(FlowMatch(name=name[:64], kind="refused", why=why, answer=notice))
 

@@ -50,7 +50,7 @@ async def add_observed(
 ) -> dict[str, Any]:
     """Return the state changes that add the new observed messages to the global history. No turn begins.
 
-    `hub_messages` are messages of a hub.
+    `hub_messages` are added, too, except those that the history already holds.
     """
     found = () if ports.inbox is None else await ports.inbox.load_new_messages(state.inbox_taken)
     observed = [one for one in found if one.kind == "observe"]

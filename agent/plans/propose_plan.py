@@ -65,7 +65,7 @@ class ProposePlan(BuiltinTool[ProposePlanArguments]):
 
 
 class PlanSource:
-    """Implements `actions.ports.ToolSource`: the one tool."""
+    """A tool source with one tool, `ProposePlan`. Implements `actions.ports.ToolSource`."""
 
     name = "plans"
 

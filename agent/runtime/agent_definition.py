@@ -87,7 +87,8 @@ class Definition:
     run_rules: Any = None
     """The `RunRules` of an agent of a program; None for others."""
     restore: Callable[[SessionSettings], tuple[Definition, list[str]]] | None = None
-    """Returns the definition that a stored session began with, and notices. None: it is this definition."""
+    """Returns the definition for a stored session, and notices: the one that it began with if that can still
+    be used, otherwise the present one. None: this definition serves every session."""
 
     def of_session(self, session: SessionSettings) -> tuple[Definition, list[str]]:
         """Return the definition for a stored session of this agent, and notices for the person."""

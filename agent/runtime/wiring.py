@@ -106,7 +106,8 @@ class SessionGate:
 
 
 class DiskWitness:
-    """Reads the disk when a call asks for approval, and again when it starts."""
+    """Takes the fingerprint of a call from the files on the disk: when the call asks for approval, and again
+    when it starts. Implements `Fingerprinter`."""
 
     def fingerprint(self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> ApprovalFingerprint:
         return take_fingerprint(call, tool, arguments, cwd)

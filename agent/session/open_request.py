@@ -13,8 +13,8 @@ from .position import Position
 UNKNOWN_USAGE = Usage(
     input_tokens=None, output_tokens=None, cache_read_tokens=None, cache_write_tokens=None, cost_usd=None
 )
-"""The result for a request without a recorded reply. Its tokens are unknown, and the next call counts them as
-it does for other retries."""
+"""What a request without a recorded reply adds to the usage: its tokens and its cost are unknown. It adds
+nothing to `llm_calls`: when the run continues, the model is asked again, and that call is counted."""
 LOST_REPLY = "lost"
 """The code of the failure that is recorded for a request without a recorded reply."""
 _NOTICE = (

@@ -169,7 +169,8 @@ Paths = dict[str, dict[str, None]]
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """A record that breaks the chain or the rules."""
+    """A record that breaks the hash chain, or that does not fit the earlier records of its session, such as a
+    start without an approval."""
 
     session_id: str
     table: str

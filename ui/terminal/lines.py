@@ -350,9 +350,10 @@ _MEANINGS = {
 
 
 def waiting_lines(call: PendingCall, session_id: str | None, cwd: str) -> Iterator[str]:
-    """Yield a call that waits for a decision as plain lines, with the commands that settle it.
+    """Yield a call that waits for a decision as plain lines.
 
-    `session_id` is None if no other process can settle it.
+    If its outcome is unknown, the commands that settle it follow, unless `session_id` is None: then no other
+    process can settle it.
     """
     if call.kind == "approval":
         first, *more = whole(call, cwd)

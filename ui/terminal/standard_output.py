@@ -74,10 +74,11 @@ class Writer:
             return self._changed.wait_for(lambda: self.waiting_bytes <= most_bytes, _LOOK_S)
 
     def end(self) -> None:
-        """Write without the thread from now on; if data is still queued, drop it and all later output.
+        """Write directly from now on, without the thread. If data is still queued, drop it and all later
+        output.
 
-        After this call no function takes the lock: at its end the interpreter flushes both streams, and may
-        have stopped the thread while the thread held the lock.
+        Later writes and flushes do not take the lock: the interpreter flushes both streams when it exits, and
+        by then it may have stopped the thread while the thread held the lock.
         """
         with self._changed:
             self._has_ended = True

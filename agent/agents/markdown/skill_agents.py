@@ -92,7 +92,7 @@ def _find_base(fields: FrontMatter, agents: Mapping[str, AgentSpec]) -> AgentSpe
 
 
 def _narrow(tools: Iterable[str], base: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Return the tools that the base has, too."""
+    """Return only those tools that match a pattern of the base; all of them if there is no base."""
     if base is None:
         return tuple(tools)
     return tuple(tool for tool in tools if any(fnmatchcase(tool, pattern) for pattern in base))

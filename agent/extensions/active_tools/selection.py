@@ -16,7 +16,7 @@ from .search_tools import SearchTools
 class Selected(NamedTuple):
     tools: dict[str, Tool]
     unknown: tuple[str, ...]
-    """One sentence for each name of the person's lists that matches no tool and no group."""
+    """One sentence for each name in the person's lists that matches neither a tool nor a group."""
     unreachable: tuple[str, ...]
     """One sentence for each group whose tools are left out, because it is neither active nor available."""
 

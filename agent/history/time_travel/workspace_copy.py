@@ -167,7 +167,10 @@ class _Past:
         )
 
     def _is_there(self, path: str) -> bool:
-        """Return whether the path exists. A folder disappears with its last file."""
+        """Return whether a file or link is at the path, and no folder above it is a link.
+
+        A folder counts as absent, because it disappears with its last file.
+        """
         place = self._place(path)
         is_folder = place.is_dir() and not place.is_symlink()
         is_direct = os.path.realpath(place.parent) == str(place.parent)

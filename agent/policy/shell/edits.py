@@ -91,7 +91,10 @@ def _target(source: str, operands: Sequence[str]) -> str:
 
 
 def _transfer(source: str, target: str, recursive: bool) -> Iterator[str]:
-    """Yield the present and the future path of each file of a source."""
+    """Yield the present and the future path of the source of a `cp` or `mv`, and of everything in it.
+
+    Raises `_NoEditError` for what is neither a plain file nor a folder.
+    """
     real = join(realpath(dirname(source)), basename(source))
     new = join(realpath(dirname(target)), basename(target))
     if basename(source) in ("", ".", "..") or new == real or new.startswith(f"{real}/"):

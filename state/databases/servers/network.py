@@ -141,7 +141,7 @@ class Retries:
 
 
 class Pool:
-    """A pool of at most `size` connections, and of as many threads that wait for the server."""
+    """A pool of at most `size` connections, with at most `size` threads that wait for the server."""
 
     def __init__(self, server: Server, size: int) -> None:
         self._server = server

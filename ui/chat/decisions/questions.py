@@ -265,7 +265,11 @@ class Questions:
         return shorten(text, self.room, self.renderer.glyphs.rest)
 
     def show(self, heading: str, body: Iterable[Line], name: str = "") -> None:
-        """Show the subject of the next question in a frame; `name` is the tool's name in rules."""
+        """Show the subject of the next question in a frame.
+
+        `name` is a dim text after the heading, such as the tool's name in rules, or who asks. It is left out
+        if there is no room.
+        """
         glyphs, console = self.renderer.glyphs, self.renderer.console
         cells = console.width if can_redraw(console) else None
         title = f"{heading}  {name}" if name else heading

@@ -215,7 +215,9 @@ async def copy(context: SlashContext, words: str) -> SlashResult:
         tell(context, f"Copied {len(text):,} characters, by {' and '.join(ways)}.")
     else:
         warn(
-            context, "There is no clipboard: neither a terminal, nor one of wl-copy, xclip, xsel and pbcopy."
+            context,
+            "Nothing was copied: the terminal could not be used for it, nor any of wl-copy, xclip, xsel and"
+            " pbcopy.",
         )
     return DONE
 

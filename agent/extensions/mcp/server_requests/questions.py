@@ -47,7 +47,8 @@ def ask_program(answers: OnElicitation | None) -> AsksPerson | None:
 
 
 def ask_user(user_input: UserInput | None) -> AsksPerson | None:
-    """Return a port that asks the person through the agent's port for user input; None without that port."""
+    """Return a function that passes a server's question to the person through `user_input`; None if it is
+    None."""
     if user_input is None:
         return None
 

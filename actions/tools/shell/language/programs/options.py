@@ -62,7 +62,9 @@ class ProgramArguments:
     options: list[GivenOption] = field(default_factory=list[GivenOption])
     operands: list[str] = field(default_factory=list[str])
     late: list[str] = field(default_factory=list[str])
-    """Words that other versions of the program treat as operands: all words after the first operand."""
+    """The words after the first operand, options and their values included. Some versions of a program read
+    no options there, and treat all these words as operands. Words after a `--` are left out, except with
+    `is_single_dash`."""
 
     def has(self, *names: str) -> bool:
         return any(given.name in names for given in self.options)
