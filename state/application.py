@@ -214,13 +214,23 @@ class ApplicationState(Record):
     def plan_terms(self) -> PlanTerms | None:
         """Return what the approved plan allows now; None if the session has no approved plan.
 
-        The plan allows nothing when the phase is not `working`, or when all its steps have ended.
+        That is what its present step may do, or the next one between two steps. The plan allows nothing when
+        the phase is not `working`.
         """
         if self.approved_plan is None:
             return None
-        left = (step for step in self.vibe_plan if not step.has_ended and self.phase == "working")
-        rules = (rule for step in left for rule in step.allows)
-        return PlanTerms(self.approved_plan.digest, tuple(dict.fromkeys(rules)))
+        pending = (step for step in self.vibe_plan if step.status == "pending")
+        step = self.active_step or next(pending, None)
+        is_open = self.phase == "working" and step is not None and not step.has_ended
+        return PlanTerms(self.approved_plan.digest, step.allows if is_open and step is not None else ())
+
+    @property
+    def mode_of_sub_agents(self) -> ExecutionMode:
+        """Return the freest mode for sub-agents. An approved plan does not bind them, so that auto-edit mode
+        would let them do more than their parent.
+        """
+        is_bound = self.plan_terms is not None and self.execution_mode == "auto-edit"
+        return "interactive" if is_bound else self.execution_mode
 
     @property
     def active_step(self) -> VibeStep | None:

@@ -96,7 +96,7 @@ def _describe_file_agent(
         "system_prompt": sub_agent_prompt(settings.system_prompt, instructions, Path(settings.cwd), folders),
         "model": task.model or agent.model or settings.model,
         "effort": agent.effort or settings.effort,
-        "mode": narrow_mode(agent.mode, parent.state.execution_mode),
+        "mode": narrow_mode(agent.mode, parent.state.mode_of_sub_agents),
         "tool_choice": _narrow_tools(parent, agent),
         "has_planning": settings.has_planning and not instructions,
         "output_schema": None,
@@ -112,7 +112,7 @@ def _describe_program_agent(parent: Session, definition: Definition, prompt: str
         "system_prompt": prompt,
         "model": named or ("" if settings.is_workflow else settings.model),
         "effort": own.get("effort") or settings.effort,
-        "mode": narrow_mode(own.get("mode"), parent.state.execution_mode),
+        "mode": narrow_mode(own.get("mode"), parent.state.mode_of_sub_agents),
         "fallback_models": own.get("fallback_models", () if named else settings.fallback_models),
         "max_result_tokens": own.get("max_result_tokens", settings.max_result_tokens),
         "tool_choice": ToolChoice(

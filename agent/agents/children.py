@@ -122,7 +122,7 @@ class Children:
             )
         else:
             settings = renew_child_settings(stored, parent, agent)
-        mode = narrow_mode(settings.mode, parent.state.execution_mode)
+        mode = narrow_mode(settings.mode, parent.state.mode_of_sub_agents)
         child = await self._process.open_session(
             child_id,
             settings,

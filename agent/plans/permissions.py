@@ -5,19 +5,36 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from posixpath import isabs, relpath
 
-from ...actions.tools.registry import load_declared_traits
+from ...actions.tools.registry import SERVER_PREFIX, load_declared_traits
 from ...state.errors import UsageError
-from ..policy.rules.path_rules import Workspace, is_pattern
-from ..policy.rules.rule_suggestions import NO_PREFIX
+from ..policy.rules.path_rules import Workspace, covers, is_pattern
+from ..policy.rules.rule_suggestions import NO_PREFIX, NO_SUBCOMMAND
 from ..policy.rules.rules import exact_rule, parse_rule
+from ..policy.shell.far_options import is_far_reaching
+from ..policy.shell.wrappers import find_wrapped_commands
 from .plan_text import UnreadablePlan
 
 _WILD = re.compile(r"[*?\[]")
-_HOST = re.compile(r"(?:\*\.)?[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)+")
+_HOST = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)+")
 _JOINS = re.compile(r"[;&|<>$`\n(){}]")
 _VERSION = re.compile(r"[0-9.]+$")
-_EVERYTHING = frozenset({"", ".", "./", "*", "**", "./*", "./**", "**/*", "./**/*"})
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9_./+-]+")
+_OPEN = frozenset(
+    name.lower() for name in (
+        *NO_PREFIX, ".", "export", "alias", "set", "enable", "entr", "hyperfine", "bwrap", "valgrind", "perf",
+        "xvfb-run", "faketime", "fakeroot", "nix-shell", "ipython", "sqlite3", "psql", "mysql", "m4", "make",
+        "gmake", "tox", "nox", "coverage",
+    )
+)  # fmt: skip
+"""Programs that can run or change anything, whatever their first words are."""
+_OPEN_ALONE = frozenset((
+    "npm", "pnpm", "yarn", "uv", "poetry", "cargo", "go", "conda", "hatch", "pdm", "nix", "git", "pip", "gem",
+    "bundle", "dotnet", "mvn", "gradle", "rake", "just",
+))  # fmt: skip
+"""Programs of which some subcommands can."""
+_ANY_FILE = ("a-file", "a-folder/a-file", "a-folder/b/c/a-file")
 
 
 class Permissions:
@@ -41,35 +58,40 @@ class Permissions:
         }
 
     def _allow_writing(self, path: str) -> Iterator[str]:
-        if path in _EVERYTHING:
-            raise UnreadablePlan(f"`{path}` would allow writing every file. Name the folders and files.")
         if not is_pattern(path):
             raise UnreadablePlan(f"The pattern `{path}` cannot be read. Check its square brackets.")
+        if ".." in path.split("/") or path.startswith("~"):
+            raise UnreadablePlan(f"`{path}` leaves its folder. Write the path from the working folder.")
+        if isabs(path):
+            path = self._make_relative(path)
         fixed = _WILD.split(path, maxsplit=1)[0]
         folder = fixed if fixed == path else fixed.rpartition("/")[0] or "."
-        try:
-            is_inside = self._workspace.contains(folder)
-            is_folder = path.endswith("/") or Path(self._workspace.real(path)).is_dir()
-        except (ValueError, OSError):
-            raise UnreadablePlan(f"`{path}` is no path.") from None
-        if not is_inside:
+        if not self._workspace.contains(folder):
             raise UnreadablePlan(f"`{path}` leads outside the workspace, where a plan allows nothing.")
+        is_folder = path.endswith("/") or Path(self._workspace.real(path)).is_dir()
         pattern = f"{path.rstrip('/')}/**" if is_folder else path
-        if "/" not in pattern:
-            # A pattern without a slash would cover files of that name in every folder.
-            pattern = f"./{pattern}"
+        # A pattern without a slash would cover files of that name in every folder.
+        pattern = pattern if "/" in pattern else f"./{pattern}"
+        if any(covers(pattern, one, self._workspace) for one in _ANY_FILE):
+            raise UnreadablePlan(f"`{path}` would allow writing every file. Name the folders and files.")
         for name in self._writers:
             yield f"{name}({pattern})"
+
+    def _make_relative(self, path: str) -> str:
+        """Return a path in the working folder as seen from there. Links in it are not followed later."""
+        given = relpath(path, self._workspace.cwd)
+        if given.startswith(".."):
+            raise UnreadablePlan(f"`{path}` is outside the working folder. Write a path in it.")
+        return f"{given}/" if path.endswith("/") else given
 
     def _allow_running(self, command: str) -> Iterator[str]:
         command = command.removesuffix(" *").strip()
         words = command.split()
         if not words or words[0] == "*":
             raise UnreadablePlan(f"`{command}` would allow every command. Write the first words of one.")
-        program = words[0].rpartition("/")[2]
-        is_open = bool({program, _VERSION.sub("", program)} & NO_PREFIX)
+        is_open = _is_open(words)
         if is_open and len(words) == 1:
-            raise UnreadablePlan(f"`{program}` can run or change anything. Write the whole command.")
+            raise UnreadablePlan(f"`{command}` can run or change anything. Write the whole command.")
         for name in self._shells:
             exact = exact_rule(name, command)
             yield exact
@@ -90,8 +112,10 @@ class Permissions:
             raise UnreadablePlan(f"{error.message} {error.hint}") from None
         if _WILD.search(parsed.tool):
             raise UnreadablePlan(f"`{rule}` names many tools. Name each one.")
-        key = "writes" if parsed.tool in self._writers else "runs" if parsed.tool in self._shells else ""
-        if key:
+        if parsed.tool.startswith(SERVER_PREFIX) and "__" not in parsed.tool.removeprefix(SERVER_PREFIX):
+            raise UnreadablePlan(f"`{rule}` names all tools of a server. Name each one.")
+        keys = {"writes": self._writers, "runs": self._shells, "hosts": self._fetchers}
+        if key := next((key for key, tools in keys.items() if parsed.tool in tools), ""):
             raise UnreadablePlan(f"What {parsed.tool} may do is written as `- {key}: ...`.")
         yield parsed.text
 
@@ -99,3 +123,16 @@ class Permissions:
         if not re.fullmatch(r"[\w-]+", name):
             raise UnreadablePlan(f"`{name}` is no name of an agent.")
         yield f"task({name})"
+
+
+def _is_open(words: list[str]) -> bool:
+    """Return whether commands that begin with these words can run or change anything."""
+    program = words[0].rpartition("/")[2].lower()
+    return (
+        _PLAIN_WORD.fullmatch(words[0]) is None
+        or bool({program, _VERSION.sub("", program)} & _OPEN)
+        or words[-1] in NO_SUBCOMMAND
+        or (len(words) == 1 and program in _OPEN_ALONE)
+        or is_far_reaching(words, "")
+        or next(find_wrapped_commands([*words, "x"]), None) is not None
+    )

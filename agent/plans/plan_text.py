@@ -55,7 +55,9 @@ def parse_plan(text: str, compilers: Compilers) -> ApprovedPlan:
     if len(text) > MOST_CHARS:
         raise UnreadablePlan(f"The plan has {len(text):,} characters; at most {MOST_CHARS:,} are read.")
     goal, steps = "", list[_Step]()
-    for number, line in enumerate(map(str.strip, text.splitlines()), 1):
+    # Other line ends do not end a line on the screen.
+    for number, line in enumerate(map(str.strip, text.replace("\r\n", "\n").split("\n")), 1):
+        _require_visible(line, number)
         if found := _STEP.fullmatch(line):
             steps.append(_Step(found[1]))
         elif found := _GOAL.fullmatch(line):
@@ -70,6 +72,14 @@ def parse_plan(text: str, compilers: Compilers) -> ApprovedPlan:
     return ApprovedPlan(text=text.strip(), goal=goal, steps=tuple(step.build() for step in steps))
 
 
+def _require_visible(line: str, number: int) -> None:
+    """Raise `UnreadablePlan` for a line that a page or a screen may not show as it is read."""
+    if not line.replace("\t", " ").isprintable():
+        raise UnreadablePlan(f"Line {number} has characters that a screen does not show. Remove them.")
+    if line.startswith(("<!--", "```")):
+        raise UnreadablePlan(f"Line {number}: a plan has no comments and no code blocks.")
+
+
 def _require_parts(goal: str, steps: Sequence[_Step]) -> None:
     if not goal:
         raise UnreadablePlan("The plan has no goal. Begin it with a line `# GOAL`.")
@@ -80,7 +90,10 @@ def _require_parts(goal: str, steps: Sequence[_Step]) -> None:
 
 
 def _add_line(step: _Step, line: str, number: int, compilers: Compilers) -> None:
-    entry = _parse_entry(line)
+    try:
+        entry = _parse_entry(line)
+    except UnreadablePlan as problem:
+        raise UnreadablePlan(f"Line {number}: {problem}") from None
     if entry is None:
         step.lines.append(line)
     elif entry.key == EXPECTS:
@@ -105,6 +118,8 @@ def _parse_entry(line: str) -> _Entry | None:
     if key == EXPECTS:
         return _Entry(key, (text,) if text else ())
     if quoted := _QUOTED.findall(text):
+        if _QUOTED.sub("", text).strip(" ,"):
+            raise UnreadablePlan(f"{_quote(text)} has words beside those in backticks. Leave them out.")
         return _Entry(key, tuple(quoted))
     # A command may contain commas.
     values = (text,) if key == "runs" else tuple(part.strip() for part in text.split(","))

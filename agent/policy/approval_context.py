@@ -36,6 +36,8 @@ class ApprovalContext(NamedTuple):
     """The sandbox of a command, as a short description; empty for other calls."""
     problem: str = ""
     """Why the call cannot run with these arguments; empty if it can."""
+    is_whole: bool = False
+    """Whether a question has to show the call in full, because each line of it allows something."""
 
 
 def build_approval_context(
@@ -57,6 +59,7 @@ def build_approval_context(
         _limit_places(ports, _hosts(tool, arguments)),
         _sandbox(ports) if tool.traits.runs_commands else "",
         now.reason if now.decision == "denied" else "",
+        tool.traits.begins_plan,
     )
 
 

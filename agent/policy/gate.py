@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -18,11 +17,11 @@ from ...actions.turn.bugs_logged import BugsLogged
 from ...actions.workspace.protected.secret_files import is_secret_file
 from ...state.application import ExecutionMode, PlanTerms
 from ...state.session import SessionSettings
-from .hidden_files import HiddenFiles
+from .hidden_files import HiddenFiles, find_hiding_rules_off_disk
 from .protected_places import why_always_asked, why_protected
 from .rules import path_rules, shell_rules, web_rules
 from .rules.path_rules import Workspace
-from .rules.rules import SANDBOXED, Call, Rule, by_precision, literal_of, parse_rules
+from .rules.rules import SANDBOXED, Call, Rule, by_precision, literal_of, parse_rules, parse_sound_rules
 from .shell.destructive_commands import find_destruction
 from .shell.edits import only_edits
 from .shell.git_programs import why_git_may_run_programs
@@ -113,7 +112,7 @@ class Policy:
         """Return this policy for a session that works through an approved plan."""
         if self._bound is None or self._bound[0] != plan:
             bound = copy.copy(self)
-            bound._plan = by_precision(parse_rules(plan.rules))
+            bound._plan = by_precision(parse_sound_rules(plan.rules))
             self._bound = plan, bound
         return self._bound[1]
 
@@ -219,7 +218,8 @@ class Policy:
             where = "only reads files that are not on the disk" if call.is_virtual else where
             by_proof = call.traits.runs_commands and not self._find_allow_rules(call)
             return Verdict("allow", f"{call.tool} {where}", by_proof=by_proof)
-        if call.traits.asks == "never" and (mode != "plan" or call.traits.keeps_mode):
+        starts_unnamed = self._plan is not None and call.traits.keeps_mode
+        if call.traits.asks == "never" and not starts_unnamed and (mode != "plan" or call.traits.keeps_mode):
             return Verdict("allow", f"{call.tool} is declared to need no question")
         if mode == "plan" and not call.is_read_only:
             return Verdict("deny", f"plan mode only looks: {concern}")
@@ -239,10 +239,19 @@ class Policy:
         return Verdict("ask", concern if self._plan is None else f"outside the plan: {concern}")
 
     def _judge_by_plan(self, call: Call) -> Verdict | None:
-        """Allow a call that the approved plan covers, or return None. No plan covers a protected place."""
-        if not self._plan or self._is_protected(call):
+        """Allow a call that the approved plan covers, or return None.
+
+        No plan covers a protected place, a place outside the workspace, or a command in another folder.
+        """
+        if not self._plan or self._is_protected(call) or self._outside(call):
             return None
-        rules = self._find_covering(self._plan, call)
+        if call.traits.runs_commands and self._cwd_of(call) != self._workspace.cwd:
+            return None
+        if call.traits.reaches == "address":
+            named = (rule for rule in self._plan if rule.names(call.tool))
+            rules = [rule.text for rule in named if web_rules.covers(rule.pattern, call.subject)][:1]
+        else:
+            rules = self._find_covering(self._plan, call)
         if not rules:
             return None
         used = ", ".join(rules)
@@ -434,7 +443,7 @@ class Policy:
         if not self._deny or not (call.traits.shows or call.traits.runs_commands):
             return None, None
         if call.is_virtual:
-            return _find_hiding_rules_off_disk(self._rules_that_hide(), call)
+            return find_hiding_rules_off_disk(self._rules_that_hide(), call)
         hidden = self._hidden_files()
         if not hidden:
             return None, None
@@ -461,20 +470,6 @@ class Policy:
     def _cwd_of(self, call: Call) -> str:
         """Return the folder in which the command of a call runs."""
         return realpath(join(self._workspace.cwd, *call.paths[:1]))
-
-
-def _find_hiding_rules_off_disk(rules: Sequence[Rule], call: Call) -> tuple[Rule | None, Rule | None]:
-    """Return the same as `Policy._find_hiding_rules`, for a path on a virtual back end."""
-    patterns = [(rule, rule.pattern or "") for rule in rules]
-    denying = next((rule for rule, pattern in patterns if fnmatchcase(call.subject, pattern)), None)
-    if denying is not None or not implements(call.source, Searching):
-        return denying, None
-    folder = f"{call.subject.rstrip('/')}/"
-    for rule, pattern in patterns:
-        fixed = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
-        if fixed.startswith(folder) or folder.startswith(fixed):
-            return None, rule
-    return None, None
 
 
 def _find_covering_rules(

@@ -3,14 +3,16 @@
 import glob
 import re
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from posixpath import expanduser, isabs, join, realpath
 
+from ...actions.ports import Searching, implements
 from .rules import path_rules
 from .rules.path_rules import Workspace
-from .rules.rules import Rule
+from .rules.rules import Call, Rule
 from .shell.read_paths import below
 from .shell.seen_commands import SeenCommand, Sight
 
@@ -107,3 +109,17 @@ def _reads_folders(seen: SeenCommand) -> bool:
     if seen.program == "find":
         return any(word.startswith(("-exec", "-ok")) for word in seen.words)
     return seen.program in _READS_FOLDERS or seen.program == "xargs"
+
+
+def find_hiding_rules_off_disk(rules: Sequence[Rule], call: Call) -> tuple[Rule | None, Rule | None]:
+    """Return the same as `Policy._find_hiding_rules`, for a path on a virtual back end."""
+    patterns = [(rule, rule.pattern or "") for rule in rules]
+    denying = next((rule for rule, pattern in patterns if fnmatchcase(call.subject, pattern)), None)
+    if denying is not None or not implements(call.source, Searching):
+        return denying, None
+    folder = f"{call.subject.rstrip('/')}/"
+    for rule, pattern in patterns:
+        fixed = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+        if fixed.startswith(folder) or folder.startswith(fixed):
+            return None, rule
+    return None, None

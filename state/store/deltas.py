@@ -173,10 +173,16 @@ def merge(fields: dict[str, Any], delta: str) -> None:
 
 
 def void_approvals(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields without the approvals and the mode of another session or machine."""
+    """Return the fields without the approvals and the mode of another session or machine.
+
+    Nobody here approved what the steps of a plan may do.
+    """
+    steps = cast("Sequence[dict[str, Any] | None]", fields.get("vibe_plan") or ())
+    plan = [step and {key: value for key, value in step.items() if key != "allows"} for step in steps]
+    changed = {"vibe_plan": plan} if plan else {}
     calls = cast("Sequence[dict[str, Any] | None]", fields.get("pending_tool_calls") or ())
     pending = [call and {**call, **_void_call(call)} for call in calls]
-    return {**fields, "execution_mode": "interactive", "pending_tool_calls": pending}
+    return {**fields, **changed, "execution_mode": "interactive", "pending_tool_calls": pending}
 
 
 def _void_call(call: Mapping[str, Any]) -> Mapping[str, Any]:

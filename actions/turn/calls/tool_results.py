@@ -151,7 +151,7 @@ def with_results(
         messages.append(more)
     cleared: dict[str, Any] = {"pending_tool_calls": left, "note": state.note if left else ""}
     cleared |= merge_equipment(state, results) | _change_speaker(state, results)
-    cleared |= begin_plan(state.model_copy(update=cleared), results)
+    cleared |= begin_plan(state, results)
     if used := [one.usage for one in results if one.usage is not None]:
         cleared |= {"usage": sum(used, state.usage), "turn_usage": sum(used, state.turn_usage)}
     return {**state.replace_history(state.active_history.append(*messages)), **cleared}

@@ -11,13 +11,16 @@ from ....state.conversation.messages import ToolResult
 
 
 def begin_plan(state: ApplicationState, results: Iterable[ToolResult]) -> dict[str, Any]:
-    """Return the state changes that begin the plan of the newest result with a plan; empty without one.
+    """Return the state changes that begin the plan of a call that a person approved; empty without one.
 
     Steps of an earlier plan that have not ended are gone, and with them what they allowed.
     """
-    plan = next((one.plan for one in reversed(list(results)) if one.plan is not None), None)
-    if plan is None:
+    calls = state.pending_tool_calls
+    agreed = {call.call_id for call in calls if call.decision == "approved" and call.decided_by == "person"}
+    plans = [one.plan for one in results if one.plan is not None and one.call_id in agreed]
+    if not plans:
         return {}
+    plan = plans[-1]
     ended = tuple(step for step in state.vibe_plan if step.has_ended)
     added = tuple(
         VibeStep(step_id=str(number), description=step.description, expects=step.expects, allows=step.allows)
@@ -38,14 +41,14 @@ def begin_plan(state: ApplicationState, results: Iterable[ToolResult]) -> dict[s
 
 
 def mask_plan(plan: ApprovedPlan | None, mask: Callable[[str], str]) -> ApprovedPlan | None:
-    """Return the plan without secrets. A rule that contains one allows nothing any more."""
+    """Return the plan without secrets, and without the rules that contain one."""
     if plan is None:
         return None
     steps = (
         ApprovedStep(
             description=mask(step.description),
             expects=mask(step.expects),
-            allows=tuple(map(mask, step.allows)),
+            allows=tuple(rule for rule in step.allows if mask(rule) == rule),
         )
         for step in plan.steps
     )

@@ -56,7 +56,7 @@ NO_PREFIX = frozenset((
     "unlink", "useradd", "userdel", "usermod", "visudo", "apt", "apt-get", "brew", "dnf", "pacman", "yum",
 ))  # fmt: skip
 """Programs whose subcommand does not limit their effect enough. Version suffixes of the names are ignored."""
-_NO_SUBCOMMAND = frozenset((
+NO_SUBCOMMAND = frozenset((
     "alias", "apply", "clean", "ci", "clone", "config", "credential", "delete", "deploy", "destroy", "dlx",
     "eval", "exec", "filter-branch", "get", "i", "init", "install", "link", "login", "publish", "purge",
     "push", "release", "remote", "remove", "repl", "reset", "rm", "run", "run-script", "shell", "submodule",
@@ -75,7 +75,7 @@ def prefix_of(command: str) -> str | None:
     if found is None:
         return None
     program, words = found["program"], found["words"].split()
-    if {program, _VERSION.sub("", program)} & NO_PREFIX or words[-1] in _NO_SUBCOMMAND:
+    if {program, _VERSION.sub("", program)} & NO_PREFIX or words[-1] in NO_SUBCOMMAND:
         return None
     return " ".join((program, *words, "*"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -80,6 +81,15 @@ def normalize_rule(text: str) -> str:
 
 def parse_rules(texts: Iterable[str], tools: Collection[str] | None = None) -> tuple[Rule, ...]:
     return tuple(parse_rule(text, tools) for text in texts)
+
+
+def parse_sound_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
+    """Return the rules that can be read; the others allow nothing."""
+    found: list[Rule] = []
+    for text in texts:
+        with suppress(UsageError):
+            found.append(parse_rule(text))
+    return tuple(found)
 
 
 def idle_rules(rules: Iterable[str], tools: Collection[str]) -> list[str]:

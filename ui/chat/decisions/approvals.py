@@ -127,7 +127,7 @@ class Approvals:
         count = f" {dot} {place + 1} of {len(calls)}" if len(calls) > 1 else ""
         about = self._about(call, call.arguments != calls[place].arguments)
         others = self._others(calls, place) if lists_others and len(calls) > 1 else ()
-        body = [*self._body(call, is_full), *self._facts(about), *others]
+        body = [*self._body(call, is_full or about.is_whole), *self._facts(about), *others]
         word, name = tool_word(call.tool), one_line(call.tool)
         self._questions.show(f"{word} wants to run{count}", body, name if name != word else "")
 

@@ -41,6 +41,11 @@ async def show_plan(context: SlashContext, words: str) -> SlashResult:
     if not words:
         context.renderer.toggle_plan()
         return DONE
+    if not any(tool.traits.begins_plan for tool in context.session.ports.toolbox.values()):
+        raise UsageError(
+            "This session has no tool to propose a plan with.",
+            "Set `plan_proposals = true` (sandbur config set plan_proposals true) and begin a new session.",
+        )
     await context.record("/mode plan")
     await context.send(_PLAN.format(task=words))
     return DONE

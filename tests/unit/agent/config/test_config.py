@@ -44,7 +44,7 @@ def test_nothing_said_gives_the_defaults(machine: Machine) -> None:
             "agents_at_once": 16,
             "agent_depth": 3,
             "agents_per_run": 200,
-            "plan_proposals": True,
+            "plan_proposals": False,
             "variables": (),
             "otel": False,
         },

@@ -1,5 +1,8 @@
 """A plan that a person approved binds: what it names runs unasked, everything else asks."""
 
+import json
+from contextlib import closing
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,8 @@ from sandbur.agent.history.replay.walk import Today
 from sandbur.agent.plans.propose_plan import ProposePlan
 from sandbur.agent.session.session import Session
 from sandbur.state.calls import CallDecision
+from sandbur.state.maintenance.export import export_session
+from sandbur.state.maintenance.import_ import import_recording
 from sandbur.state.store.store import Store
 
 PLAN = """\
@@ -170,3 +175,32 @@ async def test_an_edited_plan_that_cannot_be_read_still_waits(store: Store, tmp_
     events, end = await collect(session.decide([decision]))
     assert end.status == "needs_approval"
     assert any("Line 2: a plan has one goal" in getattr(event, "message", "") for event in events)
+
+
+async def test_an_imported_plan_allows_nothing(store: Store, tmp_path: Path) -> None:
+    session = await opened(store, tmp_path, ScriptedModel(PROPOSAL, write("other.txt")))
+    await collect(session.send("write two files"))
+    await approve(session)
+    assert session.state.plan_terms is not None
+    assert session.state.plan_terms.rules
+    text = "".join(f"{json.dumps(one)}\n" for one in export_session(store.database, "s1"))
+    with closing(Store.open("memory:plans")) as elsewhere:
+        imported = import_recording(elsewhere.database, elsewhere.tenant, BytesIO(text.encode()))
+        terms = elsewhere.show(imported).state.plan_terms
+    assert terms is not None
+    assert terms.rules == ()
+
+
+async def test_only_the_present_step_may_do_what_it_names(store: Store, tmp_path: Path) -> None:
+    session = await opened(store, tmp_path, ScriptedModel(PROPOSAL, write("second.txt")))
+    await collect(session.send("write two files"))
+    _, waits = await approve(session)
+    assert waits.status == "needs_approval"
+    assert not (tmp_path / "second.txt").exists()
+
+
+async def test_sub_agents_get_no_freer_mode_than_the_plan_leaves(store: Store, tmp_path: Path) -> None:
+    session = await opened(store, tmp_path, ScriptedModel(PROPOSAL, write("other.txt")), "auto-edit")
+    await collect(session.send("write two files"))
+    await approve(session)
+    assert (session.state.execution_mode, session.state.mode_of_sub_agents) == ("auto-edit", "interactive")
