@@ -91,8 +91,8 @@ class MessageHub(Talk):
 
     @property
     def transcript(self) -> tuple[Message, ...]:
-        """Return what was announced and said in the hub so far, with the names of the speakers."""
-        return tuple(list_messages(self.record.entries))
+        """Return what was announced and spoken in the hub so far, with the names of the speakers."""
+        return tuple(list_messages(self.record.passed))
 
     def group(
         self,

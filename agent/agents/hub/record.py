@@ -92,6 +92,11 @@ class HubRecord:
         self._repeated = deque(self.entries[ends[-1] if ends else 0 :])
 
     @property
+    def passed(self) -> list[HubEntry]:
+        """The entries up to where the program is: in a repeated block without those still to come."""
+        return self.entries[: len(self.entries) - len(self._repeated)]
+
+    @property
     def next_number(self) -> int:
         return len(self.entries) + 1
 

@@ -113,8 +113,10 @@ class Talk:
     ) -> HubMessage | None:
         """Let the next participant speak, and return what it said. None: the order ends the talk."""
         request = check_request(output, options)
+        # The function may ask a participant, so it is called before the turn begins.
+        chosen = await self._call_order() if callable(self._order) else None
         async with self._hub.lock:
-            name = await self._choose()
+            name = await self._choose(chosen)
             return None if name is None else await self._speak("spoke", name, message, request)
 
     async def run(
@@ -200,21 +202,30 @@ class Talk:
                 ) from None
         return HubMessage(entry.name, entry.text, output, entry.number)
 
-    async def _choose(self) -> str | None:
-        """Return the name of the next speaker."""
+    async def _call_order(self) -> str | None:
+        """Return the speaker that the function of the program chooses. In a repeated block, what it chose
+        before counts.
+        """
+        self._require_participants()
+        chosen: Any = cast("Any", self._order)(self)
+        return await chosen if inspect.isawaitable(chosen) else chosen
+
+    def _require_participants(self) -> None:
         if not self._names:
             raise UsageError("Nobody takes part.", "Add an agent: await hub.add(agent).")
+
+    async def _choose(self, chosen: str | None) -> str | None:
+        """Return the name of the next speaker. `chosen` is what the function of the program returned."""
+        self._require_participants()
         if self._order == "declared":
             place = self._position % len(self._names)
-            self._position = place + 1
+            self._position = (place + 1) % len(self._names)
             return self._names[place]
-        return await (self._choose_by_function() if callable(self._order) else self._ask_moderator())
+        return await (self._record_choice(chosen) if callable(self._order) else self._ask_moderator())
 
-    async def _choose_by_function(self) -> str | None:
+    async def _record_choice(self, chosen: str | None) -> str | None:
         found = self._hub.record.find("chose", "")
         if found is None:
-            chosen = self._order(self)
-            chosen = await chosen if inspect.isawaitable(chosen) else chosen
             if chosen is not None:
                 self._require(chosen)
             (found,) = await self._hub.write(HubEntry(kind="chose", name=chosen or "", text="Next speaker."))

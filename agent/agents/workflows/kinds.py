@@ -249,6 +249,8 @@ def _make_list_parser(parsers: Sequence[Callable[[Any], Any]]) -> Callable[[Any]
     """Return the function that parses a list item by item; a single parser is for every item."""
 
     def parse(values: Any) -> Any:
+        if not isinstance(values, list):
+            raise ValueError("not a list")
         return [parsers[n % len(parsers)](value) for n, value in enumerate(values)]
 
     return parse

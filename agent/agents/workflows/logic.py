@@ -7,7 +7,9 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
+
+from pydantic_core import PydanticSerializationError
 
 from ....actions.tools.functions.callee import name_of
 from ....state.errors import SandburError, WorkflowFailed
@@ -15,6 +17,8 @@ from ...sdk.runs.result import ChildResult, to_text
 from .branch_report import RETRY_KIND, BranchReport
 from .turn import BranchArguments, WorkflowAgent, WorkflowTurn
 
+_MESSAGE: Any = object()
+"""Stands for the message of the workflow, in place of an output."""
 IsEnough = Callable[[ChildResult], Awaitable[bool]]
 """Takes the result of each branch as it ends, and returns whether the others are not needed any more."""
 
@@ -42,6 +46,17 @@ async def call_function(function: Callable[[Any], Any], value: Any) -> Any:
         ) from error
 
 
+def hand_on(value: Any) -> str:
+    """Return a value as the text that an agent gets. Raises `WorkflowFailed` for one that cannot be JSON."""
+    try:
+        return to_text(value)
+    except (PydanticSerializationError, ValueError) as error:
+        raise WorkflowFailed(
+            f"A value of the workflow cannot be JSON: {type(value).__name__}.",
+            "Return a text, a number, a list, a dict or a pydantic model.",
+        ) from error
+
+
 class WorkflowLogic:
     """One workflow."""
 
@@ -57,7 +72,13 @@ class WorkflowLogic:
         return self._keeps_failures
 
     def find_member(self, arguments: BranchArguments) -> WorkflowAgent:
-        return self.members[arguments.index]
+        """Return the agent of a call. Raises `WorkflowFailed` if the workflow has changed since."""
+        if arguments.index < len(self.members):
+            return self.members[arguments.index]
+        raise WorkflowFailed(
+            f"The workflow has no agent {arguments.branch} at place {arguments.index} any more.",
+            "Go on with the workflow that began the session, or send a new message.",
+        )
 
     def watch(self) -> IsEnough:
         """Return a function that takes the results of one round of branches."""
@@ -141,7 +162,7 @@ class MapLogic(ParallelLogic):
         inputs = await self._list_inputs(turn.text)
         name = self.members[0].agent.name
         calls = [
-            BranchArguments(branch=name, index=index, iteration=0, input=to_text(one), takes_message=False)
+            BranchArguments(branch=name, index=index, iteration=0, input=hand_on(one), takes_message=False)
             for index, one in enumerate(inputs)
         ]
         return calls or WorkflowAnswer([])
@@ -159,10 +180,17 @@ class FirstAnswerLogic(ParallelLogic):
         return is_enough
 
     async def join(self, turn: WorkflowTurn) -> Any:
+        if (ended := _find_escalation(turn)) is not None:
+            return ended.output
         answers = [report for report in turn.reports if report.is_answer]
         if not answers:
             raise _fail_without_answer(turn)
         return next((report for report in answers if report.ends_round), answers[0]).output
+
+
+def _find_escalation(turn: WorkflowTurn) -> BranchReport | None:
+    """Return the result of the agent that ended the workflow by `escalate`; None if no agent did."""
+    return next((report for report in turn.reports if report.is_escalated), None)
 
 
 def _fail_without_answer(turn: WorkflowTurn) -> WorkflowFailed:
@@ -193,6 +221,8 @@ class VoteCount:
 
     def is_decided(self, quorum: int) -> bool:
         """Return whether the agents that have not ended cannot change the outcome."""
+        if self.most + self.left < quorum:
+            return True
         return self.most >= quorum and self.most > self._second + self.left
 
 
@@ -226,6 +256,8 @@ class VoteLogic(ParallelLogic):
         return is_enough
 
     async def join(self, turn: WorkflowTurn) -> Any:
+        if (ended := _find_escalation(turn)) is not None:
+            return ended.output
         votes, outputs = VoteCount(len(self.members)), dict[Any, Any]()
         for report, result in zip(turn.reports, turn.results, strict=True):
             if report.is_answer:
@@ -246,7 +278,7 @@ class VoteLogic(ParallelLogic):
     async def _find_vote(self, result: ChildResult) -> str:
         """Return the text by which votes are compared: spaces, line ends and the case do not matter."""
         if self._key is not None:
-            return to_text(await call_function(self._key, result.output))
+            return hand_on(await call_function(self._key, result.output))
         if isinstance(result.output, str):
             return " ".join(result.output.split()).casefold()
         return json.dumps(json.loads(to_text(result.output)), sort_keys=True)
@@ -265,7 +297,7 @@ class SequentialLogic(WorkflowLogic):
         super().__init__([step for step in steps if isinstance(step, WorkflowAgent)], keeps_failures)
 
     async def advance(self, turn: WorkflowTurn) -> list[BranchArguments] | WorkflowAnswer:
-        value, position = cast(Any, None), 0
+        value, position = _MESSAGE, 0
         if turn.uses:
             arguments, report = turn.last_arguments, turn.last_report
             if report.is_escalated:
@@ -275,12 +307,12 @@ class SequentialLogic(WorkflowLogic):
         for step in self._steps[position:]:
             if isinstance(step, WorkflowAgent):
                 index = next(n for n, one in enumerate(self.members) if one is step)
-                return [self._start(index, None if value is None else to_text(value))]
-            given = turn.text if value is None else value
+                return [self._start(index, None if value is _MESSAGE else hand_on(value))]
+            given = turn.text if value is _MESSAGE else value
             value = await call_function(step, given)
             if value is None:
                 raise WorkflowFailed(f"The function {name_of(step)} of the workflow returned nothing.")
-        return WorkflowAnswer(turn.text if value is None else value)
+        return WorkflowAnswer(turn.text if value is _MESSAGE else value)
 
     def _find_position(self, index: int) -> int:
         member = self.members[index]
@@ -290,8 +322,8 @@ class SequentialLogic(WorkflowLogic):
 def _find_value(turn: WorkflowTurn, arguments: BranchArguments, report: BranchReport) -> Any:
     """Return what the step after a call gets. A call that failed hands on what it was given."""
     if report.is_answer:
-        return "" if turn.last.output is None else turn.last.output
-    return None if arguments.takes_message else arguments.input
+        return turn.last.output
+    return _MESSAGE if arguments.takes_message else arguments.input
 
 
 class LoopLogic(WorkflowLogic):
@@ -324,7 +356,7 @@ class LoopLogic(WorkflowLogic):
                 raise _fail_without_answer(turn)
             return WorkflowAnswer(answers[-1])
         value = _find_value(turn, arguments, report)
-        return [self._start(0, None if value is None else to_text(value), arguments.iteration + 1)]
+        return [self._start(0, None if value is _MESSAGE else hand_on(value), arguments.iteration + 1)]
 
     async def _is_reached(self, result: ChildResult) -> bool:
         return self._until is not None and bool(await call_function(self._until, result))

@@ -10,9 +10,8 @@ from ....state.application import Usage
 from ....state.conversation.messages import Message, ToolUse, assistant_message
 from ....state.errors import WorkflowFailed
 from ....state.session import WORKFLOW_MODELS
-from ...sdk.runs.result import to_text
 from .branch_tool import NAME
-from .logic import WorkflowAnswer, WorkflowLogic
+from .logic import WorkflowAnswer, WorkflowLogic, hand_on
 from .turn import BranchArguments, find_turn
 
 _WINDOW = 1 << 40
@@ -53,8 +52,8 @@ class WorkflowModel:
     def _write(self, answer: WorkflowAnswer) -> str:
         value = answer.value
         if not self._writes_json:
-            return to_text(value)
-        return to_text([value])[1:-1]
+            return hand_on(value)
+        return hand_on([value])[1:-1]
 
 
 def _make_calls(calls: Sequence[BranchArguments], place: int) -> Message:

@@ -340,3 +340,35 @@ def test_wrong_participants_are_refused(store: TemporaryStore) -> None:
         MessageHub([anything])
     with pytest.raises(UsageError, match=r"'x' takes no part\. There are: a\."):
         MessageHub([a])["x"]
+
+
+async def test_a_loop_over_the_transcript_is_repeated_as_it_ran(store: TemporaryStore) -> None:
+    cast = Cast(store)
+    agents = [cast.make("ada"), cast.make("bea", lambda request: "DONE"), cast.make("cy")]
+
+    async def play(dies: bool) -> list[str]:
+        async with MessageHub(agents, "x", session_id="hub") as hub:
+            while "DONE" not in hub.transcript[-1].text:
+                await hub.next()
+            if dies:
+                raise KeyboardInterrupt
+            await hub["cy"].ask("Sum up.")
+            return [message.text for message in hub.transcript]
+
+    with pytest.raises(KeyboardInterrupt):
+        await play(dies=True)
+    assert await play(dies=False) == ["x", "ada0", "DONE"]
+    assert cast.asked == ["ada", "bea", "cy"]
+
+
+async def test_a_function_that_chooses_may_ask_a_participant(store: TemporaryStore) -> None:
+    cast = Cast(store)
+    agents = [cast.make("ada", lambda request: "bea"), cast.make("bea")]
+
+    async def choose(hub: Any) -> str:
+        return str((await hub["ada"].ask("Who is next?")).text)
+
+    async with MessageHub(agents, "x", order=choose) as hub:
+        spoken = await asyncio.wait_for(hub.next(), 30)
+    assert spoken is not None
+    assert spoken.name == "bea"

@@ -322,3 +322,35 @@ def test_a_workflow_cannot_come_to_contain_itself(store: TemporaryStore) -> None
     workflow = Sequential(lead, name="whole", description="Does it.")
     agents.append(workflow)
     assert workflow.run_sync("go").output == "go"
+
+
+def test_an_output_of_none_is_handed_on_as_null_and_none(store: TemporaryStore) -> None:
+    nothing: Agent[Any] = make_agent(store, lambda request: "null", output=Score | None)
+    assert Sequential(upper(store), nothing).run_sync("x").output is None
+    assert Sequential(nothing, repr).run_sync("x").output == "None"
+    assert Sequential(nothing, upper(store)).run_sync("x").output == "NULL"
+
+
+def test_a_value_that_cannot_be_json_ends_the_run_with_one_sentence(store: TemporaryStore) -> None:
+    ends = [Sequential(upper(store), lambda text: object()), Map(upper(store), [object()])]
+    messages = [failed.error.message for one in ends if (failed := one.run_sync("x")).error is not None]
+    assert messages == ["A value of the workflow cannot be JSON: object."] * 2
+
+
+def test_a_quorum_that_nobody_can_reach_ends_the_vote(store: TemporaryStore) -> None:
+    asked: list[str] = []
+
+    async def wait(request: ModelRequest) -> str:
+        asked.append("slow")
+        await asyncio.sleep(60)
+        return "1"
+
+    voters = [make_agent(store, lambda request, vote=vote: vote) for vote in ("1", "2")]
+    result = Vote(*voters, make_agent(store, wait), quorum=3).run_sync("x")
+    assert result.error is not None
+    assert "3 votes that are needed" in result.error.message
+
+
+def test_a_slash_command_answers_no_list(store: TemporaryStore) -> None:
+    result = Parallel(upper(store)).run_sync("/help")
+    assert (result.status, result.output) == ("done", None)
