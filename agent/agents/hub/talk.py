@@ -207,7 +207,7 @@ class Talk:
         before counts.
         """
         self._require_participants()
-        chosen: Any = cast("Any", self._order)(self)
+        chosen = self._order(self)
         return await chosen if inspect.isawaitable(chosen) else chosen
 
     def _require_participants(self) -> None:

@@ -251,7 +251,8 @@ def _make_list_parser(parsers: Sequence[Callable[[Any], Any]]) -> Callable[[Any]
     def parse(values: Any) -> Any:
         if not isinstance(values, list):
             raise ValueError("not a list")
-        return [parsers[n % len(parsers)](value) for n, value in enumerate(values)]
+        items = cast("list[Any]", values)
+        return [parsers[n % len(parsers)](value) for n, value in enumerate(items)]
 
     return parse
 
