@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -57,7 +58,7 @@ def hand_on(value: Any) -> str:
         ) from error
 
 
-class WorkflowLogic:
+class WorkflowLogic(ABC):
     """One workflow."""
 
     kind = ""
@@ -84,9 +85,9 @@ class WorkflowLogic:
         """Return a function that takes the results of one round of branches."""
         return _is_never_enough
 
+    @abstractmethod
     async def advance(self, turn: WorkflowTurn) -> list[BranchArguments] | WorkflowAnswer:
         """Return the branches to run next, or the answer. Every call of the turn has its result."""
-        raise NotImplementedError
 
     def _start(self, index: int, given: str | None = None, iteration: int = 0) -> BranchArguments:
         """Return the call of an agent. Without `given` it gets the message of the workflow."""
