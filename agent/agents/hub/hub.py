@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
+import reprlib
 import uuid
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from ....actions.ports.events import RunFinished
 from ....state.conversation.messages import Message
 from ....state.errors import UsageError, WrongType
 from ...sdk.runs.request import RunRequest
-from .participant import Member
+from .lock import HubLock
+from .participant import Member, require_text
 from .record import HubEntry, HubRecord, RecordModel, digest, list_messages
-from .talk import ChooseSpeaker, Talk
+from .talk import ChooseSpeaker, HubGroup, Talk
 
 if TYPE_CHECKING:
     from ...sdk.agent import Agent
-
-
-class HubGroup(Talk):
-    """Some participants of a hub, who talk among themselves: `async with hub.group(["a", "b"]) as group`."""
-
-    def __init__(self, hub: MessageHub, names: Iterable[str], announcement: str, order: Any) -> None:
-        super().__init__(hub, list(names), order)
-        self._announcement = announcement
-
-    async def __aenter__(self) -> Self:
-        if self._announcement:
-            await self.broadcast(self._announcement)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Do nothing: what was said is in the record of the hub."""
 
 
 class MessageHub(Talk):
@@ -66,64 +49,67 @@ class MessageHub(Talk):
         repeats: bool = True,
     ) -> None:
         super().__init__(self, [], order)
+        found = _list_agents(agents)
+        require_text("The announcement of a hub", announcement)
+        if session_id is not None:
+            require_text("`session_id`", session_id)
         self.id = session_id or str(uuid.uuid4())
-        self.lock = asyncio.Lock()
+        self.lock = HubLock()
+        self.groups: list[HubGroup] = []
         self.members: dict[str, Member] = {}
         self.moderator = ""
         self._announcement = announcement
         self._repeats = repeats
         self._stack = AsyncExitStack()
         self._record: HubRecord | None = None
-        if not agents:
-            raise UsageError("A hub needs an agent.", "Write MessageHub([a, b]).")
-        for agent in agents:
+        self._is_open = False
+        for agent in found:
             self._names.append(self._make_member(agent).name)
+        self._first = found[0]
+        self._declared: tuple[str, ...] = tuple(self._names)
         if order != "declared" and not callable(order):
+            if not _is_agent(order):
+                raise WrongType(
+                    f"`order` is not {reprlib.repr(order)}.",
+                    'It takes "declared", a function that returns a name, or an agent.',
+                )
             self.moderator = self._make_member(order).name
-        self._first = agents[0]
 
     @property
     def record(self) -> HubRecord:
         """Return the record of the open hub. Raises `UsageError` if the hub is not open."""
-        if self._record is None:
+        if self._record is None or not self._is_open:
             raise UsageError("This hub is not open.", "Write `async with MessageHub([...]) as hub:`.")
         return self._record
 
     @property
     def transcript(self) -> tuple[Message, ...]:
-        """Return what was announced and spoken in the hub so far, with the names of the speakers."""
-        return tuple(list_messages(self.record.passed))
+        """Return what was announced and spoken in the hub so far, with the names of the speakers.
 
-    def group(
-        self,
-        names: Iterable[str],
-        announcement: str = "",
-        *,
-        order: Literal["declared"] | ChooseSpeaker = "declared",
-    ) -> HubGroup:
-        """Return a talk of some participants, for `async with`. The others hear nothing of it."""
-        chosen = [self[name].name for name in names]
-        return HubGroup(self, chosen, announcement, order)
+        It can be read after the block, too. Raises `UsageError` before the hub was opened.
+        """
+        record = self.record if self._record is None else self._record
+        return tuple(list_messages(record.passed))
 
     async def add(self, agent: Agent[Any]) -> None:
         """Let another agent take part: it hears what is said from now on."""
-        async with self.lock:
+        async with self._operate():
             member = self._make_member(agent)
             if self.record.find("joined", "", member.name) is None:
                 await self.write(HubEntry(kind="joined", name=member.name, text="I take part."))
+            member.forget()
             self._deliver(member, self.record.entries)
             self._names.append(member.name)
 
     async def remove(self, name: str) -> None:
-        """Let a participant leave. Its session stays, with all that was said until now."""
-        async with self.lock:
+        """Let a participant leave, also the open groups. Its session stays, with all that was said before."""
+        async with self._operate():
             self._require(name)
             await self.members[name].catch_up(self._stack)
             if self.record.find("left", "", name) is None:
                 await self.write(HubEntry(kind="left", name=name, text="I leave."))
-            place = self._names.index(name)
-            self._names.remove(name)
-            self._position -= place < self._position
+            for talk in (self, *self.groups):
+                talk.drop(name)
 
     async def write(self, *entries: HubEntry) -> list[HubEntry]:
         written = await self.record.add(*entries)
@@ -135,16 +121,19 @@ class MessageHub(Talk):
         return await self.members[name].answer(self._stack, turn, message, request)
 
     async def __aenter__(self) -> Self:
+        if self._is_open:
+            raise UsageError("This hub is open already.", "Open it again after its block has ended.")
         async with AsyncExitStack() as stack:
             recorder = self._first.make_recorder(RecordModel(), "hub")
             session = await stack.enter_async_context(recorder.session(self.id))
-            self._stack, self._record = stack, HubRecord(session)
+            self._begin(stack, HubRecord(session))
+            stack.callback(self._close)
             if not self._repeats:
-                await self._record.give_up_block()
+                await self.record.give_up_block()
             for member in self.members.values():
-                self._deliver(member, self._record.entries)
+                self._deliver(member, self.record.entries)
             asked = digest(self._names)
-            if self._record.find("began", asked) is None:
+            if self.record.find("began", asked) is None:
                 await self.write(
                     HubEntry(kind="began", text=f"A block of {', '.join(self._names)} begins.", asked=asked)
                 )
@@ -160,10 +149,19 @@ class MessageHub(Talk):
             if kind is None:
                 await self._end_block()
         finally:
-            self._record = None
-            for member in self.members.values():
-                member.close()
             await self._stack.aclose()
+
+    def _begin(self, stack: AsyncExitStack, record: HubRecord) -> None:
+        """Begin a block as a new object does, so that another process can repeat it."""
+        self._stack, self._record, self._is_open = stack, record, True
+        self._names, self._position = list(self._declared), 0
+        self.groups.clear()
+        self.members = {name: self.members[name] for name in (*self._names, self.moderator) if name}
+
+    def _close(self) -> None:
+        self._is_open = False
+        for member in self.members.values():
+            member.close()
 
     async def _end_block(self) -> None:
         """Store what the participants have still to hear; then the block is over."""
@@ -173,7 +171,7 @@ class MessageHub(Talk):
             await self.write(HubEntry(kind="ended", text="The block ended."))
 
     def _make_member(self, agent: Agent[Any]) -> Member:
-        if not callable(getattr(agent, "make_recorder", None)):
+        if not _is_agent(agent):
             raise WrongType(f"A hub takes agents, not {type(agent).__name__}.", "Write MessageHub([a, b]).")
         if not agent.name:
             raise UsageError("An agent in a hub needs a name.", 'Write Agent(..., name="ada").')
@@ -188,3 +186,19 @@ class MessageHub(Talk):
         for entry in entries:
             if member.name in entry.to:
                 member.give(entry)
+
+
+def _is_agent(value: Any) -> bool:
+    return callable(getattr(value, "make_recorder", None))
+
+
+def _list_agents(agents: Any) -> list[Agent[Any]]:
+    """Return the agents of a hub. Raises `WrongType` for another value than a list, `UsageError` for none."""
+    if isinstance(agents, str) or not isinstance(agents, Iterable):
+        raise WrongType(
+            f"A hub takes a list of agents, not {type(agents).__name__}.", "Write MessageHub([a, b])."
+        )
+    found = list(cast("Iterable[Agent[Any]]", agents))
+    if not found:
+        raise UsageError("A hub needs an agent.", "Write MessageHub([a, b]).")
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 import uuid
 from collections import deque
 from collections.abc import Mapping
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 from ....actions.ports.events import RunFinished
 from ....actions.turn.output.types import TypedOutput
 from ....state.conversation.messages import Message
-from ....state.errors import UsageError
+from ....state.errors import UsageError, WrongType
 from ...sdk.arguments import parse_output_type
 from ...sdk.runs.request import RunRequest, make_request
 from ...sdk.runs.result import RunFailed
 from ...sdk.session import AgentSession
-from ...session.run_result import make_run_finished
+from ...sdk.stored_sessions import SessionArguments
+from ...session.run_result import answer, make_run_finished
+from ...session.session import Session
 from .record import HubEntry
 
 if TYPE_CHECKING:
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 
 _NAMESPACE = uuid.UUID("0d3f7a52-52f4-4a3f-8a3e-9d0f6b1c2e44")
 """Of the ids of participants' sessions; stored sessions depend on it."""
+_OF_SESSIONS = ("message_history", "session_id", *SessionArguments.__annotations__)
+"""Arguments of a run that a turn of a hub does not take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,11 @@ class Member:
         self._unobserved: deque[HubEntry] = deque()
         self._session: AgentSession[Any] | None = None
 
+    @property
+    def is_between_turns(self) -> bool:
+        """Whether its session is open, and no turn of it."""
+        return self._session is not None and self._session.opened.next_action == "prompt"
+
     def give(self, entry: HubEntry) -> None:
         """Keep a message, which its history gets with its next turn, or at the end of the block."""
         self._unobserved.append(entry)
@@ -57,14 +67,16 @@ class Member:
         """Return its session, which stays open until the end of the block."""
         if self._session is None:
             self._session = await stack.enter_async_context(self.agent.session(self.session_id))
-        position = self._session.opened.state.hub_position
-        while self._unobserved and self._unobserved[0].number <= position:
-            self._unobserved.popleft()
+        self._drop_observed(self._session)
         return self._session
 
     def close(self) -> None:
         """Forget the session, which the stack closes."""
         self._session = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget the messages that it has still to hear."""
         self._unobserved.clear()
 
     async def catch_up(self, stack: AsyncExitStack) -> None:
@@ -74,7 +86,7 @@ class Member:
         session = (await self.open(stack)).opened
         if self._unobserved and not session.state.turn_open and session.next_action == "prompt":
             await session.observe_hub(await self._list_unobserved(session))
-            self._unobserved.clear()
+            self.forget()
 
     async def answer(
         self, stack: AsyncExitStack, turn: str, message: str, request: RunRequest[Any]
@@ -84,11 +96,11 @@ class Member:
         Raises `RunFailed` unless the turn ends with an answer.
         """
         session = await self.open(stack)
-        state, result = session.opened.state, None
-        if state.run_options.task != turn:
+        result = None
+        if not _has_turn(session.opened, turn):
             messages = tuple(await self._list_unobserved(session.opened))
             result = await session.run_request(message, replace(request, turn=turn, hub_messages=messages))
-            self._unobserved.clear()
+            self._drop_observed(session)
         elif session.opened.next_action != "prompt":
             going_on = {key: value for key, value in request.given.items() if key in ("deps", "on_approval")}
             result = await session.run_request(None, replace(request, given=going_on))
@@ -107,6 +119,12 @@ class Member:
             return request.typed
         return parse_output_type(self.agent.output)
 
+    def _drop_observed(self, session: AgentSession[Any]) -> None:
+        """Forget the messages that its history has."""
+        position = session.opened.state.hub_position
+        while self._unobserved and self._unobserved[0].number <= position:
+            self._unobserved.popleft()
+
     async def _list_unobserved(self, session: Any) -> list[Message]:
         """Return the messages as its history gets them: masked, and as its hooks rewrote them."""
         hooks, masker = session.ports.hooks, session.ports.masker
@@ -120,10 +138,26 @@ class Member:
         return found
 
 
-def check_request(output: Any, options: Mapping[str, Any]) -> RunRequest[Any]:
+def check_turn(message: Any, output: Any, options: Mapping[str, Any]) -> RunRequest[Any]:
     """Return the checked arguments of a turn; raises `UsageError` for one that it cannot have."""
-    if "message_history" in options:
-        raise UsageError(
-            "A turn of a hub has the history of its participant.", "Leave `message_history` out."
-        )
+    require_text("The message of a turn", message)
+    for name in _OF_SESSIONS:
+        if name in options:
+            raise UsageError(
+                f"A turn of a hub takes no `{name}`: a participant has one session in the hub.",
+                f"Leave `{name}` out.",
+            )
     return make_request(output, options)
+
+
+def require_text(what: str, value: Any) -> None:
+    """Raise `WrongType` if a value is not a text. `what` is the beginning of the sentence."""
+    if not isinstance(value, str):
+        raise WrongType(f"{what} is a text, not {reprlib.repr(value)}.")
+
+
+def _has_turn(session: Session, turn: str) -> bool:
+    """Return whether a session has begun a turn. One that has ended without an answer begins again."""
+    if session.state.run_options.task != turn:
+        return False
+    return session.next_action != "prompt" or answer(session.state) is not None

@@ -6,28 +6,37 @@ entry, in the same order, and does nothing else; the first one without an entry 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from ....actions.ports import ModelEvent, ModelRequest
+from ....state import errors
 from ....state.conversation.messages import HUB_NUMBER, Message, encodable
-from ....state.errors import ModelError, UsageError
+from ....state.errors import ModelError, SandburError, UsageError
 from ....state.process.crashpoints import reach
+from ...sdk.runs.result import RunFailed
 from ...sdk.session import AgentSession
 
-EntryKind = Literal["began", "announced", "spoke", "answered", "chose", "joined", "left", "ended"]
+EntryKind = Literal["began", "announced", "spoke", "answered", "failed", "chose", "joined", "left", "ended"]
 """`began`, `ended`: a block of the program. `announced`: a message of the program. `spoke`: an answer that
-others hear. `answered`: one that only the program gets. `chose`: who speaks next."""
+others hear. `answered`: one that only the program gets. `failed`: a turn without an answer. `chose`: who
+speaks next."""
+TurnKind = Literal["spoke", "answered", "all"]
+"""`all`: all participants answer the program at the same time."""
 _DETAILS = "sandbur.hub.entry"
+_MOST_CHARS = 2000
+"""Of the message and of the hint of a stored error."""
 _DID = {
     "began": "began with other participants",
     "announced": "made an announcement",
     "spoke": "let {name} speak",
     "answered": "asked {name}",
+    "failed": "had a turn of {name} that failed",
     "chose": "chose who speaks next",
     "joined": "added {name}",
     "left": "removed {name}",
@@ -63,7 +72,13 @@ class HubEntry:
     asked: str = ""
     """A digest of what the program asked for, by which a repeated operation is known."""
     output: tuple[Any, ...] = field(default=())
-    """The JSON value of the answer; empty if the answer is a text."""
+    """The JSON value of the answer; empty if the answer is a text. Of a failure: a `TurnFailure`."""
+
+    def is_failure_of(self, turn: TurnKind, asked: str, name: str) -> bool:
+        """Return whether it is a failure of this turn. Any participant may have failed in a turn of all."""
+        if self.kind != "failed" or self.asked != asked or self.output[0]["turn"] != turn:
+            return False
+        return turn == "all" or self.name == name
 
     @property
     def as_message(self) -> Message:
@@ -75,6 +90,17 @@ class HubEntry:
         details = {"kind": self.kind, "to": list(self.to), "asked": self.asked, "output": list(self.output)}
         metadata = {HUB_NUMBER: self.number, _DETAILS: details}
         return Message.user(self.text, name=self.name or None, metadata=metadata)
+
+
+class TurnFailure(TypedDict):
+    """What the entry of a failed turn has besides the message of its error. Stored sessions depend on it."""
+
+    turn: TurnKind
+    error: str
+    """The name of the class."""
+    hint: str
+    number: int
+    """The number in the id of the turn, by which the next try goes on with it. 0: the turn has ended."""
 
 
 def digest(*asked: Any) -> str:
@@ -90,6 +116,8 @@ class HubRecord:
         self.entries = [found for one in session.history if (found := _read_entry(one)) is not None]
         ends = [number for number, one in enumerate(self.entries, 1) if one.kind == "ended"]
         self._repeated = deque(self.entries[ends[-1] if ends else 0 :])
+        self._failure: HubEntry | None = None
+        """The last turn, if it failed. It is stored as soon as the program goes on after it."""
 
     @property
     def passed(self) -> list[HubEntry]:
@@ -123,22 +151,74 @@ class HubRecord:
             )
         return self._repeated.popleft()
 
+    def raise_failure(self, turn: TurnKind, asked: str, name: str = "") -> None:
+        """Raise the error of a turn that is repeated, if it failed before."""
+        if self._repeated and self._repeated[0].is_failure_of(turn, asked, name):
+            raise _make_error(self._repeated.popleft())
+
+    def keep_failure(self, turn: TurnKind, asked: str, name: str, error: BaseException, number: int) -> None:
+        """Keep a turn that failed. Of participants that answer at the same time, the first one counts.
+
+        `number` is that in the id of the turn; 0: the turn has ended.
+        """
+        if self._failure is None:
+            what, text, hint = _describe_error(error)
+            details = TurnFailure(turn=turn, error=what, hint=self._mask(hint), number=number)
+            self._failure = HubEntry(kind="failed", name=name, text=text, asked=asked, output=(details,))
+
+    async def store_failure(self) -> None:
+        """Store the last turn, if it failed: the program goes on after it."""
+        if self._failure is not None:
+            await self.add()
+
+    def find_turn_number(self, turn: TurnKind, asked: str, name: str = "") -> int:
+        """Return the number in the id of a new turn. A turn that is tried again goes on under its old id."""
+        last = self.entries[-1] if self.entries else None
+        if last is not None and last.is_failure_of(turn, asked, name):
+            return last.output[0]["number"] or self.next_number
+        return self.next_number
+
     async def add(self, *entries: HubEntry) -> list[HubEntry]:
-        """Store new entries in one step, and return them with their numbers."""
-        mask = self._session.opened.ports.masker.text
+        """Store new entries in one step, and return them with their numbers.
+
+        The turn that failed before them is stored with them.
+        """
+        failures = () if self._failure is None else (self._failure,)
         numbered = [
-            replace(one, number=number, text=mask(encodable(one.text)))
-            for number, one in enumerate(entries, self.next_number)
+            replace(one, number=number, text=self._mask(one.text))
+            for number, one in enumerate((*failures, *entries), self.next_number)
         ]
         reach("hub_before_record")
         await self._session.opened.observe_hub([one.as_stored for one in numbered])
         self.entries += numbered
-        return numbered
+        self._failure = None
+        return numbered[len(failures) :]
+
+    def _mask(self, text: str) -> str:
+        return self._session.opened.ports.masker.text(encodable(text))
 
 
 def list_messages(entries: Sequence[HubEntry]) -> list[Message]:
     """Return what was announced and said, in order."""
     return [one.as_message for one in entries if one.kind in ("announced", "spoke")]
+
+
+def _describe_error(error: BaseException) -> tuple[str, str, str]:
+    """Return the class, the message and the hint of an error that ended a turn."""
+    if isinstance(error, SandburError):
+        return type(error).__name__, error.message[:_MOST_CHARS], error.hint[:_MOST_CHARS]
+    if isinstance(error, asyncio.CancelledError | TimeoutError):
+        return TimeoutError.__name__, "The program ended the turn.", ""
+    return RunFailed.__name__, f"{type(error).__name__}: {error}"[:_MOST_CHARS], ""
+
+
+def _make_error(entry: HubEntry) -> Exception:
+    details: TurnFailure = entry.output[0]
+    if details["error"] == TimeoutError.__name__:
+        return TimeoutError(entry.text)
+    found = getattr(errors, details["error"], None)
+    kind = found if isinstance(found, type) and issubclass(found, SandburError) else RunFailed
+    return kind(entry.text, details["hint"])
 
 
 def _read_entry(message: Message) -> HubEntry | None:

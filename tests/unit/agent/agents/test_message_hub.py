@@ -1,64 +1,21 @@
 """Message hubs: what one participant says the others hear, each in a session of its own."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import pytest
+from support.models.hub_cast import Cast, count_own, hear_all, write
 
-from sandbur import Agent, Message, MessageHub, Middleware, ModelRequest, RunFailed, Unreachable, tool
+from sandbur import MessageHub, Middleware, ModelRequest, RunFailed, Unreachable, tool
 from sandbur.state.errors import SessionMoved, UsageError, WrongType
-from sandbur.testing import ScriptedModel, TemporaryStore, ToolCall, temporary_store
-
-Reply = Callable[[ModelRequest], Any]
+from sandbur.testing import TemporaryStore, ToolCall, temporary_store
 
 
 @pytest.fixture
 def store() -> Iterator[TemporaryStore]:
     with temporary_store() as lent:
         yield lent
-
-
-def count_own(request: ModelRequest) -> int:
-    return sum(message.role == "assistant" for message in request.messages)
-
-
-class Cast:
-    """Agents that answer with their name and a number; `asked` has who was asked, in order."""
-
-    def __init__(self, store: TemporaryStore) -> None:
-        self._store = store
-        self.asked: list[str] = []
-
-    def make(self, name: str, reply: Reply | None = None, **options: Any) -> Agent[Any]:
-        def answer(request: ModelRequest) -> Any:
-            self.asked.append(name)
-            return f"{name}{count_own(request)}" if reply is None else reply(request)
-
-        return Agent(ScriptedModel(answer), name=name, store=self._store.url, env=self._store.env, **options)
-
-    def make_all(self, names: str) -> list[Agent[Any]]:
-        return [self.make(name) for name in names]
-
-
-def write(messages: tuple[Message, ...]) -> str:
-    return " ".join(f"{one.name}:{one.text}" if one.name else one.text for one in messages)
-
-
-def hear_all(
-    agents: list[Agent[Any]], play: Callable[[MessageHub], Awaitable[Any]], **options: Any
-) -> list[str]:
-    """Return the transcript of a hub, then the history of each agent."""
-
-    async def run() -> list[str]:
-        hub = MessageHub(agents, session_id="hub", **options)
-        async with hub:
-            await play(hub)
-            transcript = write(hub.transcript)
-        histories = [await agent.history(hub.members[agent.name].session_id) for agent in agents]
-        return [transcript, *map(write, histories)]
-
-    return asyncio.run(run())
 
 
 def test_what_one_says_the_others_hear_with_its_name(store: TemporaryStore) -> None:
@@ -328,18 +285,115 @@ def test_a_participant_of_a_closed_hub_does_not_speak(store: TemporaryStore) -> 
 
 def test_wrong_participants_are_refused(store: TemporaryStore) -> None:
     cast = Cast(store)
-    a = cast.make("a")
-    anything: Any = "a"
+    a, make = cast.make("a"), cast.make
+    hub: Any = MessageHub
     with pytest.raises(UsageError, match="A hub needs an agent"):
-        MessageHub([])
+        hub([])
     with pytest.raises(UsageError, match="two agents called 'a'"):
-        MessageHub([a, cast.make("a")])
+        hub([a, make("a")])
     with pytest.raises(UsageError, match="needs a name"):
-        MessageHub([cast.make("")])
-    with pytest.raises(WrongType, match="A hub takes agents"):
-        MessageHub([anything])
+        hub([make("")])
+    with pytest.raises(WrongType, match="A hub takes agents, not str"):
+        hub(["a"])
+    with pytest.raises(WrongType, match=r"takes a list of agents, not Agent\. Write MessageHub\(\[a, b\]\)"):
+        hub(a, make("b"))
     with pytest.raises(UsageError, match=r"'x' takes no part\. There are: a\."):
-        MessageHub([a])["x"]
+        hub([a])["x"]
+
+
+def test_wrong_options_of_a_hub_are_refused(store: TemporaryStore) -> None:
+    a = Cast(store).make("a")
+    hub: Any = MessageHub
+    with pytest.raises(WrongType, match=r"`order` is not 'random'\. It takes \"declared\", a function"):
+        hub([a], order="random")
+    with pytest.raises(WrongType, match="The announcement of a hub is a text, not 5"):
+        hub([a], 5)
+    with pytest.raises(WrongType, match="`session_id` is a text, not 7"):
+        hub([a], session_id=7)
+
+
+async def test_wrong_arguments_of_a_turn_are_refused(store: TemporaryStore) -> None:
+    async with MessageHub(Cast(store).make_all("ab")) as opened:
+        hub: Any = opened
+        for name, value in {"user": "me", "tags": ["x"], "session_id": "s", "message_history": []}.items():
+            with pytest.raises(UsageError, match=f"A turn of a hub takes no `{name}`"):
+                await hub["a"].run("go", **{name: value})
+        with pytest.raises(WrongType, match="The message of a turn is a text, not 5"):
+            await hub.ask_all(5)
+        with pytest.raises(WrongType, match="An announcement is a text, not None"):
+            await hub.broadcast(None)
+        with pytest.raises(WrongType, match="The name of a speaker is a text, not 5"):
+            await hub.broadcast("Hello.", name=5)
+        for rounds in ("go", -1, True):
+            with pytest.raises(WrongType, match="`rounds` is a whole number"):
+                await hub.run(rounds)
+
+
+async def test_a_group_that_cannot_be_is_refused(store: TemporaryStore) -> None:
+    async with MessageHub(Cast(store).make_all("ab")) as opened:
+        hub: Any = opened
+        for names in ("ab", 5):
+            with pytest.raises(WrongType, match="A group takes a list of names"):
+                hub.group(names)
+        for names in ([], ["a", "a"]):
+            with pytest.raises(UsageError, match="A group needs a participant, and each name once"):
+                hub.group(names)
+        with pytest.raises(WrongType, match="`order` of a group is not 'random'"):
+            hub.group(["a"], order="random")
+        with pytest.raises(WrongType, match="The announcement of a group is a text"):
+            hub.group(["a"], 5)
+
+
+async def test_a_group_talks_only_in_its_block(store: TemporaryStore) -> None:
+    async with MessageHub(Cast(store).make_all("abc")) as hub:
+        group = hub.group(["a", "b"])
+        with pytest.raises(UsageError, match="This group is not open"):
+            await group.run()
+        async with group:
+            async with group.group(["b"]) as part:
+                assert [one.text for one in await part.run()] == ["b0"]
+            with pytest.raises(UsageError, match="This group was opened before"):
+                await group.__aenter__()
+        with pytest.raises(UsageError, match="This group is not open"):
+            await group.ask_all("Anybody here?")
+
+
+async def test_a_hub_is_a_collection_of_its_participants(store: TemporaryStore) -> None:
+    hub = MessageHub(Cast(store).make_all("ab"))
+    assert [one.name for one in hub] == ["a", "b"]
+    assert "a" in hub
+    assert "x" not in hub
+    assert len(hub) == 2
+
+
+async def test_the_transcript_can_be_read_after_the_block(store: TemporaryStore) -> None:
+    hub = MessageHub(Cast(store).make_all("ab"), "Hello.")
+    with pytest.raises(UsageError, match="This hub is not open"):
+        _ = hub.transcript
+    async with hub:
+        await hub.run()
+    assert write(hub.transcript) == "Hello. a:a0 b:b0"
+
+
+async def play_and_fail(hub: MessageHub) -> None:
+    async with hub:
+        await hub.next()
+        raise KeyboardInterrupt
+
+
+async def test_an_object_is_opened_again_as_a_new_one_would_be(store: TemporaryStore) -> None:
+    cast = Cast(store)
+    hub = MessageHub(cast.make_all("abc"), session_id="hub")
+    async with hub:
+        with pytest.raises(UsageError, match="This hub is open already"):
+            await hub.__aenter__()
+        await hub.next()
+        await hub.remove("c")
+    with pytest.raises(KeyboardInterrupt):
+        await play_and_fail(hub)
+    async with MessageHub(cast.make_all("abc"), session_id="hub") as again:
+        await again.run()
+    assert cast.asked == ["a", "a", "b", "c"]
 
 
 async def test_a_loop_over_the_transcript_is_repeated_as_it_ran(store: TemporaryStore) -> None:
