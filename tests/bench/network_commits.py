@@ -104,7 +104,7 @@ async def time_batches(url: str, name: str) -> tuple[float, float, float, float]
 
     async def add_each() -> None:
         for text in texts:
-            await inbox.add("observe", text)
+            await inbox.add_many("observe", [NewMessage(text)])
 
     async def observe_each() -> None:
         for text in texts:

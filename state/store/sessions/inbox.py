@@ -80,16 +80,6 @@ class Inbox:
         self._known = found | {n: one for n, one in self._known.items() if n not in before}
         return self.waiting(taken)
 
-    async def add(
-        self, kind: InboxKind, text: str, context: str = "", above: int = 0, is_from_outside: bool = False
-    ) -> WaitingMessage:
-        """Write a message, which is on disk when this returns. Raises `StoreError` if it cannot be written.
-
-        Its number is larger than `above`: an import brings the numbers of taken messages, but not their rows.
-        """
-        [added] = await self.add_many(kind, [NewMessage(text, context)], above, is_from_outside)
-        return added
-
     async def add_many(
         self,
         kind: InboxKind,
@@ -99,7 +89,9 @@ class Inbox:
     ) -> tuple[WaitingMessage, ...]:
         """Write messages in one transaction: all of them are on disk when this returns, or none.
 
-        Their numbers follow each other. See `add`. Raises `UsageError` for too many or too long messages.
+        Their numbers follow each other, and are larger than `above`: an import brings the numbers of taken
+        messages, but not their rows. Raises `UsageError` for too many or too long messages, and `StoreError`
+        if they cannot be written.
         """
         if not messages:
             return ()

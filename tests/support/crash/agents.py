@@ -71,9 +71,9 @@ async def overhear(context: RunContext) -> str:
     home = Path(os.environ["SANDBUR_HOME"])
     store = Store.open(os.environ.get("SANDBUR_STORE") or f"sqlite:///{home}/sandbur.db")
     inbox = store.inbox(context.session_id)
-    waiting = await inbox.add("queue", "never mind")
+    [waiting] = await inbox.add_from_outside("queue", "never mind")
     await inbox.withdraw(waiting.number)
-    await inbox.add("steer", "use tabs")
+    await inbox.add_from_outside("steer", "use tabs")
     store.close()
     return "said"
 

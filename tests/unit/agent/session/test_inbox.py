@@ -193,7 +193,7 @@ async def test_a_command_cannot_steer_and_a_queued_one_is_taken_at_once(box: Tal
 async def test_another_process_may_say_something_to_a_run(box: Talk) -> None:
 
     async def elsewhere() -> Any:
-        await reopen(box.store).inbox("s1").add("steer", "from elsewhere")
+        await reopen(box.store).inbox("s1").add_from_outside("steer", "from elsewhere")
         return READS
 
     await box.run(elsewhere, "done")

@@ -57,7 +57,7 @@ def stored(inbox: Inbox) -> list[tuple[int, str]]:
 
 
 async def test_messages_added_together_have_the_numbers_that_follow(inbox: Inbox) -> None:
-    await inbox.add("observe", "zero")
+    await inbox.add_many("observe", messages("zero"))
     added = await inbox.add_many("observe", [NewMessage("one", "a context"), *messages("two", "three")], 6)
     assert [(one.number, one.text, one.context) for one in added] == [
         (7, "one", "a context"), (8, "two", ""), (9, "three", ""),

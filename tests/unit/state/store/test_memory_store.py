@@ -62,7 +62,7 @@ def use_at_once(url: str, threads: int, sessions: int) -> list[int]:
         for number in range(sessions):
             name = f"{thread}.{number}"
             store.index.create(name, SETTINGS, f"title {name}")
-            asyncio.run(store.inbox(name).add("observe", name))
+            asyncio.run(store.inbox(name).add_from_outside("observe", name))
             assert {one.id for one in store.newest_sessions(LabelFilter(tags=("t",)))} >= {name}
             assert name in {one.id for one in store.sessions()}
             assert store.find(f"title {name}") == name
