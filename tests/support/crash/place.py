@@ -25,6 +25,7 @@ MODELS = {
     "messages": "anthropic/claude-test",
 }
 _HIDDEN = ("SANDBUR_", "XDG_", "OPENAI_", "ANTHROPIC_")
+PROGRAMS = Path(__file__).parent
 RUN_S = 180.0
 GONE_S = 20.0
 """How long child processes may outlive the agent, in seconds; much more than they need on a busy machine."""
@@ -98,21 +99,22 @@ class Place:
         }  # fmt: skip
 
     def start(
-        self, *words: str, env: dict[str, str] | None = None, **options: Any
+        self, *words: str, env: dict[str, str] | None = None, program: str = "", **options: Any
     ) -> "subprocess.Popen[bytes] | WarmProcess":
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         more = {**streams, "start_new_session": True, **options}
         full = self.env(**(env or {}))
-        if more.keys() <= OPTIONS and can_be_warm(full):
+        if more.keys() <= OPTIONS and can_be_warm(full) and not program:
             process = WarmProcess(words, self.workspace, full, **more)
         else:
-            line = [sys.executable, "-m", "sandbur.ui.cli.main", *words]
+            started = [str(PROGRAMS / program)] if program else ["-m", "sandbur.ui.cli.main"]
+            line = [sys.executable, *started, *words]
             process = subprocess.Popen(line, cwd=self.workspace, env=full, **more)
         (self.folder / "agent.pid").write_text(str(process.pid))
         return process
 
-    def run(self, *words: str, crash: str = "", trace: Path | None = None) -> Ended:
-        """Run to the end or to the crash.
+    def run(self, *words: str, crash: str = "", trace: Path | None = None, program: str = "") -> Ended:
+        """Run the command, or a program of `PROGRAMS`, to the end or to the crash.
 
         `crash` is `NAME:N` for a crash point, `mid:WORD` for the middle of a command, or `at:SECONDS`.
         """
@@ -122,16 +124,17 @@ class Place:
             (self.folder / f"kill-{detail}").touch()
         elif kind not in ("at", ""):
             env["SANDBUR_CRASH_AT"] = crash
-        process = self._start(words, env)
+        process = self._start(words, env, program)
         with _kill_after(float(detail), process) if kind == "at" else nullcontext():
             code, out, err = process.wait_for_end(RUN_S)
         return Ended(code, out.decode(), err.decode())
 
-    def _start(self, words: tuple[str, ...], env: dict[str, str]) -> "Running | Cold":
+    def _start(self, words: tuple[str, ...], env: dict[str, str], program: str) -> "Running | Cold":
         full = self.env(**env)
         if not can_be_warm(full):
-            return Cold(self.start(*words, env=env))
-        process = warm_start().start(words, self.workspace, full, leads_session=True)
+            return Cold(self.start(*words, env=env, program=program))
+        path = PROGRAMS / program if program else None
+        process = warm_start().start(words, self.workspace, full, leads_session=True, program=path)
         (self.folder / "agent.pid").write_text(str(process.pid))
         return process
 

@@ -51,6 +51,8 @@ class Scenario:
     """True if its tools need a dependency that writes a line when it is opened and closed."""
     at_once: int = 1
     """The most commands that run at the same time, so that one death may leave so many outcomes unknown."""
+    program: str = ""
+    """The file of a program that runs in place of the command; empty for the command."""
     world: World | None = None
     """A configuration or server that exists during the whole trial."""
     prepare: Callable[[Path], None] | None = None
@@ -218,6 +220,14 @@ def _family(past: Past) -> Answer:
     return rounds(past, calls(*tasks), say("three sub-agents are done"))
 
 
+def _talk(past: Past) -> Answer:
+    """Let an agent of a hub write a word, then say how often it has spoken, and how much it has heard."""
+    spoken = sum(entry.kind == "assistant" for entry in past.entries)
+    if not spoken:
+        return rounds(past, calls(effect(past.child)), say(f"{past.child} is written"))
+    return say(f"{past.child}:{spoken}:{len(past.users)}")
+
+
 def _overhear(past: Past) -> Answer:
     if any("use tabs" in text for text in past.users):
         return say("tabs it is")
@@ -249,6 +259,8 @@ def _spoil_a_record(path: Path) -> None:
         database.commit()
 
 
+TALK = "Tell the others. one:1:3 two:1:4 three:1:5 one:2:6 two:2:7 three:2:8 one:3:9 two:3:9 three:3:9"
+"""What is said in the hub; each agent says its word, how often it has answered, and how much it has heard."""
 WITH_RULES = ("--allow", "run_shell_command", "--allow", "write_file")
 
 SCENARIOS = {
@@ -288,6 +300,7 @@ SCENARIOS = {
         Scenario("workflow", _family, ('["one is written","two is written","three is written"]',),
                  effects=("one", "two", "three"), at_once=3,
                  flags=("--agent", f"{AGENTS}:writers", "--yolo")),
+        Scenario("hub", _talk, (TALK,), effects=("one", "two", "three"), program="hub_program.py"),
         Scenario("damaged", _forked, ("done once", "done again"), messages=("do it", "once more"),
                  effects=("one", "two"), between=_spoil_a_record),
     )

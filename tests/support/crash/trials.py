@@ -124,8 +124,11 @@ class Course:
         send = ("-p", message, "-r", session)
         create = ("-p", message, "-m", self._place.model, "--session-id", session, *self._scenario.flags)
         words = send if not is_first else resume if self.is_begun else create
+        if self._scenario.program:
+            # A program does the same each time.
+            words = send = resume = create = (session, self._place.model)
         for _ in range(MOST_PROCESSES):
-            ended = self._run(*words, "--output-format", "json")
+            ended = self._run(*words, *(() if self._scenario.program else ("--output-format", "json")))
             yield from self._look(ended)
             status = ended.result.get("status")
             if ended.code == -signal.SIGKILL:
@@ -133,6 +136,7 @@ class Course:
             elif ended.code == 2 and "There is no session" in ended.err and is_first:
                 words = create
             elif status == "done" and ended.code == 0 and ended.result["result"] == answer:
+                self._sessions += ended.result.get("sessions", ())
                 return False
             elif status == "done" and not self._was_taken_in(message):
                 words = send
@@ -151,7 +155,8 @@ class Course:
         crash = self._crashes.popleft() if self._crashes else ""
         began = time.monotonic()
         self.traces.append(self._place.folder / f"trace-{len(self.traces)}")
-        ended = self._place.run(*words, crash=crash, trace=self.traces[-1] if self._record else None)
+        trace = self.traces[-1] if self._record else None
+        ended = self._place.run(*words, crash=crash, trace=trace, program=self._scenario.program)
         self.lengths_s.append(time.monotonic() - began)
         self.deaths += ended.code == -signal.SIGKILL
         return ended
