@@ -7,13 +7,13 @@ import pytest
 from support.victims.victims import run_victim
 
 EXPECTED = [
-    "hub Welcome. ada:ada0 bea:bea0 cleo:cleo0 Psst. ada:ada1 cleo:cleo1 Vote. bea:bea2",
-    "ada Welcome. It ada0 bea:bea0 cleo:cleo0 Psst. It ada1 cleo:cleo1 Vote. for ada2 bea:bea2",
-    "bea Welcome. ada:ada0 It bea0 cleo:cleo0 Vote. for bea1 last bea2",
-    "cleo Welcome. ada:ada0 bea:bea0 It cleo0 Psst. ada:ada1 It cleo1 Vote. for cleo2 bea:bea2",
+    "hub Welcome. ada:ada0 bea:bea0 cleo:cleo0 The Psst. ada:ada1 cleo:cleo1 Vote. bea:bea3",
+    "ada Welcome. It ada0 bea:bea0 cleo:cleo0 The Psst. It ada1 cleo:cleo1 Vote. for ada2 bea:bea3",
+    "bea Welcome. ada:ada0 It bea0 cleo:cleo0 fail (interrupted The Vote. for bea2 last bea3",
+    "cleo Welcome. ada:ada0 bea:bea0 It cleo0 The Psst. ada:ada1 It cleo1 Vote. for cleo2 bea:bea3",
 ]
 POINTS = [
-    *(("hub_before_record", time) for time in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)),
+    *(("hub_before_record", time) for time in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13)),
     *(("store_after_commit", time) for time in (1, 3, 5, 8, 11, 15, 20, 25, 30, 35)),
     *(("store_before_commit", time) for time in (2, 4, 7, 12, 18)),
     *(("reply_before_commit", time) for time in (1, 2, 3, 4, 5, 6, 7, 8, 9)),

@@ -1,7 +1,7 @@
 """A hub of three agents: hub_victim.py STORE
 
-The program is the same each time it runs. It prints what each participant has in its history, and what the
-record of the hub holds.
+The program is the same each time it runs; the second turn of bea fails. It prints what each participant has
+in its history, and what the record of the hub holds.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sandbur import Agent, Message, MessageHub, ModelRequest
+from sandbur import Agent, Message, MessageHub, ModelRequest, RunFailed, Unreachable
 from sandbur.testing import ScriptedModel
 
 NAMES = ("ada", "bea", "cleo")
@@ -17,7 +17,10 @@ NAMES = ("ada", "bea", "cleo")
 
 def make(name: str, place: dict[str, Any]) -> Agent[Any]:
     def answer(request: ModelRequest) -> str:
-        own = sum(message.role == "assistant" for message in request.messages)
+        messages = list(request.messages)
+        if messages[-1].text == "fail":
+            raise Unreachable("The provider is away.")
+        own = sum(message.role == "assistant" for message in messages)
         return f"{name}{own}"
 
     return Agent(ScriptedModel(answer), name=name, **place)
@@ -35,6 +38,10 @@ async def main(store: str) -> None:
     agents = [make(name, place) for name in NAMES]
     async with MessageHub(agents, "Welcome.", session_id="hub") as hub:
         await hub.run()
+        try:
+            await hub["bea"].run("fail")
+        except RunFailed as error:
+            await hub.broadcast(error.message)
         async with hub.group(["ada", "cleo"], "Psst.") as group:
             await group.run()
         await hub.broadcast("Vote.")

@@ -375,6 +375,26 @@ async def test_the_transcript_can_be_read_after_the_block(store: TemporaryStore)
     assert write(hub.transcript) == "Hello. a:a0 b:b0"
 
 
+async def test_a_program_sees_at_the_beginning_whether_an_earlier_block_ended(store: TemporaryStore) -> None:
+    cast = Cast(store)
+    seen: list[str] = []
+
+    async def play(dies: bool) -> None:
+        async with MessageHub(cast.make_all("ab"), "Hello.", session_id="hub") as hub:
+            seen.append(write(hub.transcript))
+            if len(hub.transcript) == 1:
+                await hub.run()
+            if dies:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await play(dies=True)
+    await play(dies=False)
+    await play(dies=False)
+    assert seen == ["Hello.", "Hello.", "Hello. a:a0 b:b0 Hello."]
+    assert cast.asked == ["a", "b"]
+
+
 async def play_and_fail(hub: MessageHub) -> None:
     async with hub:
         await hub.next()
