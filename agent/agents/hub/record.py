@@ -93,11 +93,12 @@ class HubEntry:
 
 
 class TurnFailure(TypedDict):
-    """What the entry of a failed turn has besides the message of its error. Stored sessions depend on it."""
+    """What the entry of a failed turn has besides its text. Stored sessions depend on it."""
 
     turn: TurnKind
     error: str
     """The name of the class."""
+    message: str
     hint: str
     number: int
     """The number in the id of the turn, by which the next try goes on with it. 0: the turn has ended."""
@@ -163,8 +164,11 @@ class HubRecord:
         """
         if self._failure is None:
             what, text, hint = _describe_error(error)
-            details = TurnFailure(turn=turn, error=what, hint=self._mask(hint), number=number)
-            self._failure = HubEntry(kind="failed", name=name, text=text, asked=asked, output=(details,))
+            message, hint = self._mask(text), self._mask(hint)
+            details = TurnFailure(turn=turn, error=what, message=message, hint=hint, number=number)
+            self._failure = HubEntry(
+                kind="failed", name=name, text=f"I gave no answer. {message}", asked=asked, output=(details,)
+            )
 
     async def store_failure(self) -> None:
         """Store the last turn, if it failed: the program goes on after it."""
@@ -215,10 +219,10 @@ def _describe_error(error: BaseException) -> tuple[str, str, str]:
 def _make_error(entry: HubEntry) -> Exception:
     details: TurnFailure = entry.output[0]
     if details["error"] == TimeoutError.__name__:
-        return TimeoutError(entry.text)
+        return TimeoutError(details["message"])
     found = getattr(errors, details["error"], None)
     kind = found if isinstance(found, type) and issubclass(found, SandburError) else RunFailed
-    return kind(entry.text, details["hint"])
+    return kind(details["message"], details["hint"])
 
 
 def _read_entry(message: Message) -> HubEntry | None:
