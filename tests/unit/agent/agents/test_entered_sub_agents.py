@@ -3,7 +3,6 @@ that of its parent."""
 
 import asyncio
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,17 +11,11 @@ from support.commands.command import Command
 
 from sandbur import Agent, ModelRequest, ModelRetry, tool
 from sandbur.state.errors import SessionHeld, UsageError
-from sandbur.testing import ScriptedModel, TemporaryStore, ToolCall, temporary_store
+from sandbur.testing import ScriptedModel, TemporaryStore, ToolCall
 
 
 class Count(BaseModel):
     number: int
-
-
-@pytest.fixture
-def store() -> Iterator[TemporaryStore]:
-    with temporary_store() as lent:
-        yield lent
 
 
 def results_of(request: ModelRequest) -> list[str]:

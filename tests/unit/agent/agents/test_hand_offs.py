@@ -1,7 +1,7 @@
 """Hand-offs: a conversation goes on with another agent, which the first session calls as a sub-agent."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -19,12 +19,6 @@ Reply = Callable[[ModelRequest], Any]
 HANDED_BACK = (
     "[Another agent got the message above: billing hands the conversation back to you. asks for the hours]"
 )
-
-
-@pytest.fixture
-def store() -> Iterator[TemporaryStore]:
-    with temporary_store() as lent:
-        yield lent
 
 
 def give(agent: str, message: str = "charged twice") -> ToolCall:

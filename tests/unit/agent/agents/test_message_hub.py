@@ -1,22 +1,16 @@
 """Message hubs: what one participant says the others hear, each in a session of its own."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 import pytest
 
 from sandbur import Agent, Message, MessageHub, Middleware, ModelRequest, RunFailed, Unreachable, tool
 from sandbur.state.errors import SessionMoved, UsageError, WrongType
-from sandbur.testing import ScriptedModel, TemporaryStore, ToolCall, temporary_store
+from sandbur.testing import ScriptedModel, TemporaryStore, ToolCall
 
 Reply = Callable[[ModelRequest], Any]
-
-
-@pytest.fixture
-def store() -> Iterator[TemporaryStore]:
-    with temporary_store() as lent:
-        yield lent
 
 
 def count_own(request: ModelRequest) -> int:

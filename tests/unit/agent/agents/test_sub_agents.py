@@ -2,7 +2,7 @@
 parent."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,15 +11,9 @@ from sandbur import Agent, Limits, ModelRequest, tool
 from sandbur.actions.ports.events import RunFinished, SubAgentEvent
 from sandbur.state.errors import UsageError, WrongType
 from sandbur.state.store.store import Store
-from sandbur.testing import ScriptedModel, TemporaryStore, ToolCall, temporary_store
+from sandbur.testing import ScriptedModel, TemporaryStore, ToolCall
 
 Replies = Callable[[ModelRequest], Any]
-
-
-@pytest.fixture
-def store() -> Iterator[TemporaryStore]:
-    with temporary_store() as lent:
-        yield lent
 
 
 def results_of(request: ModelRequest) -> list[str]:

@@ -1,10 +1,11 @@
 """How a workflow ends early or badly: failures by policy, stopped branches, escalation, votes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from support.models.program_agents import last_text, make_agent
 
 from sandbur import (
     Agent,
@@ -23,23 +24,7 @@ from sandbur import (
     tool,
 )
 from sandbur.actions.ports.events import RunFinished, SubAgentEvent
-from sandbur.testing import ScriptedModel, TemporaryStore, ToolCall, temporary_store
-
-
-@pytest.fixture
-def store() -> Iterator[TemporaryStore]:
-    with temporary_store() as lent:
-        yield lent
-
-
-def last_text(request: ModelRequest) -> str:
-    return list(request.messages)[-1].text
-
-
-def make_agent(
-    store: TemporaryStore, reply: Callable[[ModelRequest], Any], name: str = "", **options: Any
-) -> Agent[Any]:
-    return Agent(ScriptedModel(reply), name=name, store=store.url, env=store.env, **options)
+from sandbur.testing import TemporaryStore, ToolCall
 
 
 def say(store: TemporaryStore, text: str, name: str = "") -> Agent[Any]:

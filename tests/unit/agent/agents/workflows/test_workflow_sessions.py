@@ -2,33 +2,18 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.commands.command import Command
+from support.models.program_agents import last_text, make_agent
 
 from sandbur import Agent, Loop, Map, ModelRequest, Parallel, Sequential, retry, tool
 from sandbur.actions.ports.events import RunFinished, RunStarted, SubAgent, SubAgentEvent, TextDelta
 from sandbur.state.store.store import Store
-from sandbur.testing import Say, ScriptedModel, TemporaryStore, ToolCall, temporary_store
-
-
-@pytest.fixture
-def store() -> Iterator[TemporaryStore]:
-    with temporary_store() as lent:
-        yield lent
-
-
-def last_text(request: ModelRequest) -> str:
-    return list(request.messages)[-1].text
-
-
-def make_agent(
-    store: TemporaryStore, reply: Callable[[ModelRequest], Any], name: str = "", **options: Any
-) -> Agent[Any]:
-    return Agent(ScriptedModel(reply), name=name, store=store.url, env=store.env, **options)
+from sandbur.testing import Say, ScriptedModel, TemporaryStore, ToolCall
 
 
 async def list_starts(workflow: Agent[Any], message: str = "go") -> list[tuple[SubAgent, str]]:

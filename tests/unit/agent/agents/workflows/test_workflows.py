@@ -1,11 +1,12 @@
 """Workflows of agents: what each kind hands on, returns and refuses."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from support.models.program_agents import last_text, make_agent
 
 from sandbur import (
     Agent,
@@ -22,27 +23,11 @@ from sandbur import (
     tool,
 )
 from sandbur.state.errors import UsageError, WrongType
-from sandbur.testing import ScriptedModel, TemporaryStore, ToolCall, temporary_store
+from sandbur.testing import ScriptedModel, TemporaryStore, ToolCall
 
 
 class Score(BaseModel):
     value: int
-
-
-@pytest.fixture
-def store() -> Iterator[TemporaryStore]:
-    with temporary_store() as lent:
-        yield lent
-
-
-def last_text(request: ModelRequest) -> str:
-    return list(request.messages)[-1].text
-
-
-def make_agent(
-    store: TemporaryStore, reply: Callable[[ModelRequest], Any], name: str = "", **options: Any
-) -> Agent[Any]:
-    return Agent(ScriptedModel(reply), name=name, store=store.url, env=store.env, **options)
 
 
 def upper(store: TemporaryStore, name: str = "upper") -> Agent[Any]:
