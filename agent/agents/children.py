@@ -307,7 +307,9 @@ def _relay_waiting_calls(child: Session, task: Task, name: str, task_call_id: st
 
 def _relay(call: PendingCall, child: Session, task: Task, name: str, task_call_id: str) -> PendingCall:
     below = call.sub_agent
-    agents = (name, *(() if below is None else below.agents))
+    names_below = () if below is None else below.agents
+    # A workflow that repeats an agent has the name of that agent.
+    agents = names_below if names_below and child.settings.is_repetition else (name, *names_below)
     # The reason of a call from further below names the agents below this one already.
     reason = call.reason if below is None else call.reason.partition(": ")[2]
     changes: dict[str, Any] = {

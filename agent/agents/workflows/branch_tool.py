@@ -16,7 +16,7 @@ from ....state.process.cancellation import wait_until_done
 from ...session.session import Session
 from ..agents_runtime import SubAgentsOfSession
 from ..task import Task, child_session_id
-from .branch_report import BranchReport, is_repetition, make_report
+from .branch_report import BranchReport, make_report
 from .logic import WorkflowLogic
 from .turn import BranchArguments, find_turn, make_child_result, read_report
 
@@ -52,6 +52,7 @@ class BranchTool(BuiltinTool[BranchArguments]):
         round_.join()
         try:
             try:
+                self._logic.find_member(arguments)
                 await round_.take_earlier_results(own.session)
             except SandburError as error:
                 raise CallSuspended(error) from None
@@ -234,7 +235,7 @@ class _RunningBranch:
             return self._make_stopped(child.id, child.state.turn_usage)
         made = make_report(child, end)
         if not made.is_answer and not self._logic.keeps_failure(self._arguments):
-            keeps_error = end.status == "rate_limited" or is_repetition(child)
+            keeps_error = end.status == "rate_limited" or child.settings.is_repetition
             raise self._fail(child.error if keeps_error else None, made.error)
         if await self._has_ended_round(made):
             made = made.model_copy(update={"ends_round": True})

@@ -21,6 +21,7 @@ from ...config.settings import CONFINING
 from ...extensions.middleware.middleware import Middleware
 from ...runtime.agent_definition import Definition
 from ...sdk.agent import Agent
+from ...sdk.arguments import require_agent_name
 from ...sdk.runs.request import RunRequest
 from ...sdk.runs.result import ChildResult
 from ...sdk.runs.rules import RunRules
@@ -224,7 +225,8 @@ def prepare_steps(
 ) -> list[Any]:
     """Return the steps of a workflow, with agents that are repeated if the rule says so.
 
-    Raises `WrongType` for a step of another type, and `UsageError` for none.
+    Raises `WrongType` for a step of another type, and `UsageError` for none, for a name that no agent of a
+    workflow can have, and for two agents of one name.
     """
     if not steps:
         raise UsageError(f"{kind} needs at least one agent.", f"Write {kind}(first, second).")
@@ -233,6 +235,7 @@ def prepare_steps(
             more = " and functions" if takes_functions else ""
             hint = "" if takes_functions or not callable(step) else "A function can be a step of Sequential."
             raise WrongType(f"{kind} takes agents{more}, and not {_describe(step)}.", hint)
+    _require_names(kind, steps, step_name)
     if not rule.retries:
         return list(steps)
     return [
@@ -241,6 +244,21 @@ def prepare_steps(
         else step
         for number, step in enumerate(steps, 1)
     ]
+
+
+def _require_names(kind: str, steps: Sequence[Any], step_name: str) -> None:
+    """Raise `UsageError` for a name that no agent of a workflow can have, and for two agents of one name.
+
+    An agent without a name has that of its place. One agent may have several places.
+    """
+    found: dict[str, Agent[Any]] = {}
+    for number, step in enumerate(steps, 1):
+        if isinstance(step, Agent):
+            agent = cast("Agent[Any]", step)
+            name = agent.name or f"{step_name}{number}"
+            require_agent_name(name)
+            if found.setdefault(name, agent) is not agent:
+                raise UsageError(f"{kind} has two agents called {name!r}.", "Give each its own name.")
 
 
 def _describe(value: Any) -> str:
@@ -271,12 +289,18 @@ def find_typed(agent: Agent[Any]) -> TypedOutput[Any] | None:
 def make_parser(agent: Agent[Any]) -> Callable[[Any], Any]:
     """Return the function that turns the JSON value of an agent's answer into the value of its type.
 
-    A value that does not fit stays as it is, such as the reason of an `escalate`.
+    A value that does not fit stays as it is.
     """
     typed = agent._rules.typed  # pyright: ignore[reportPrivateUsage]
+    return (lambda value: value) if typed is None else make_lenient(typed)
+
+
+def make_lenient(typed: TypedOutput[Any]) -> Callable[[Any], Any]:
+    """Return the parser of a type, with which a value that does not fit stays as it is, such as the reason of
+    an `escalate`."""
 
     def parse(value: Any) -> Any:
-        if typed is None or value is None:
+        if value is None:
             return value
         try:
             return typed.parse(value)

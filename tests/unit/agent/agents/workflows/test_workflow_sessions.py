@@ -10,7 +10,7 @@ import pytest
 from support.commands.command import Command
 from support.models.program_agents import last_text, make_agent
 
-from sandbur import Agent, Loop, Map, ModelRequest, Parallel, Sequential, retry, tool
+from sandbur import Agent, Loop, Map, ModelError, ModelRequest, Parallel, Sequential, retry, tool
 from sandbur.actions.ports.events import RunFinished, RunStarted, SubAgent, SubAgentEvent, TextDelta
 from sandbur.state.store.store import Store
 from sandbur.testing import Say, ScriptedModel, TemporaryStore, ToolCall
@@ -56,8 +56,8 @@ def test_attempts_are_counted_in_events(store: TemporaryStore) -> None:
     starts = asyncio.run(list_starts(Parallel(agent, on_failure=retry(1))))
     assert [(agent.branch, agent.iteration) for agent, _ in starts] == [
         ("one", None),
-        ("one/one", 1),
-        ("one/one", 2),
+        ("one", 1),
+        ("one", 2),
     ]
 
 
@@ -137,7 +137,8 @@ def test_two_branches_wait_for_decisions_of_their_own(store: TemporaryStore) -> 
     bought: list[str] = []
 
     async def run() -> list[Any]:
-        async with Parallel(buyer(store, bought), buyer(store, bought)).session() as session:
+        one = buyer(store, bought)
+        async with Parallel(one, one).session() as session:
             first = await session.run("go")
             second = await session.approve(first.pending[1].call_id)
             third = await session.deny(reason="enough")
@@ -270,6 +271,44 @@ def test_a_new_message_begins_an_interrupted_workflow_again(store: TemporaryStor
     result = asyncio.run(run())
     assert (result.output, begun) == ("second", ["first", "second"])
     assert len(result.children) == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (
+            lambda one, two: Sequential(two, one),
+            "The workflow has changed: agent 2 was two when the session began, and is one now.",
+        ),
+        (
+            lambda one, two: Sequential(one),
+            "The workflow has changed: agent 2 was two when the session began, and is missing now.",
+        ),
+    ],
+)
+def test_a_resume_with_other_agents_says_which_one_does_not_fit(
+    store: TemporaryStore, make: Callable[..., Agent[Any]], sentence: str
+) -> None:
+    fails = [True]
+
+    def reply(request: ModelRequest) -> str:
+        if fails:
+            raise ModelError("The provider is gone.")
+        return "done by two"
+
+    one, two = make_agent(store, last_text, "one"), make_agent(store, reply, "two")
+
+    async def run(workflow: Agent[Any], message: str | None) -> Any:
+        async with workflow.session("s") as session:
+            return await session.run(message)
+
+    assert asyncio.run(run(Sequential(one, two), "go")).status == "error"
+    fails.clear()
+    refused = asyncio.run(run(make(one, two), None))
+    assert (refused.status, refused.error.code, refused.error.message) == (
+        "error", "workflow_failed", sentence,
+    )  # fmt: skip
+    assert asyncio.run(run(Sequential(one, two), None)).output == "done by two"
 
 
 def test_a_message_while_it_runs_does_not_disturb_a_workflow(store: TemporaryStore) -> None:
