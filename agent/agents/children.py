@@ -26,10 +26,11 @@ from ..session.run_result import make_run_finished
 from ..session.session import Session
 from .child_settings import make_child_settings, narrow_mode, renew_child_settings
 from .slots import Slots
-from .task import Seat, Startable, Task, child_session_id, describe_sub_agent
+from .task import Seat, Startable, Task, child_session_id, count_usage, describe_sub_agent
 
-Conclude = Callable[[Session, Session, RunFinished], ToolOutcome]
-"""Returns the outcome of a call from its session, that of the sub-agent, and the end of the sub-agent's run.
+Conclude = Callable[[Session, Session, RunFinished, str], ToolOutcome]
+"""Returns the outcome of a call from its session, that of the sub-agent, the end of the sub-agent's run, and
+the id of the call.
 Raises `CallSuspended`."""
 _AT_PARENT = "at the agent that started it"
 """Where a call of a sub-agent was decided."""
@@ -94,7 +95,7 @@ class Children:
                     _require_parent_may_go_on(parent, child, end)
                     if task.branch is not None:
                         return await task.branch.report(child, end)
-                    return conclude(parent, child, end)
+                    return conclude(parent, child, end, context.call_id)
                 waiting = _relay_waiting_calls(child, task, by.agents[-1], context.call_id)
                 decisions = await self._ask_beside_others(parent, child, end, waiting)
                 if not decisions:
@@ -259,7 +260,9 @@ def _begin(child: Session, task: Task, context: ToolContext) -> AsyncGenerator[E
             child.change_history(child.state.chat_history.append(*given.history))
         # A list is never a command: a model must not change the mode of its sub-agent.
         message = [given.message] if isinstance(given.message, str) else given.message
-        events = child.send(message, given.options.model_copy(update={"task": context.call_id}))
+        before = None if child.last_sequence < 0 else child.state.usage
+        of_task = {"task": context.call_id, "used_before": before}
+        events = child.send(message, given.options.model_copy(update=of_task))
     elif decisions := _list_decisions(child, task, context):
         events = child.decide(decisions, way=_AT_PARENT)
     elif child.next_action == "prompt" or child.state.calls_to_decide:
@@ -286,7 +289,7 @@ def _require_parent_may_go_on(parent: Session, child: Session, end: RunFinished)
             raise CallSuspended(error) from None
 
 
-def _make_outcome(parent: Session, child: Session, end: RunFinished) -> ToolOutcome:
+def _make_outcome(parent: Session, child: Session, end: RunFinished, call_id: str) -> ToolOutcome:
     """Return the outcome of a call whose sub-agent has stopped.
 
     Raises `CallSuspended` if the sub-agent can go on only in a later run of the parent.
@@ -297,7 +300,7 @@ def _make_outcome(parent: Session, child: Session, end: RunFinished) -> ToolOutc
     why = end.error.message if end.error is not None else f"it ended as {end.status}."
     problem = "" if is_answered else f"The sub-agent did not finish: {why}"
     content = "\n".join(filter(None, (problem, end.result, describe_reference(child.id))))
-    return ToolOutcome("ok" if is_answered else "error", content, usage=child.state.turn_usage)
+    return ToolOutcome("ok" if is_answered else "error", content, usage=count_usage(child, call_id))
 
 
 def _relay_waiting_calls(child: Session, task: Task, name: str, task_call_id: str) -> tuple[PendingCall, ...]:

@@ -22,7 +22,7 @@ from ....state.errors import SandburError, UsageError
 from ...runtime.agent_definition import NAMELESS_FIRST, Definition, HandoffDefinition, SubAgentDefinition
 from ...session.session import Session
 from ..children import Children
-from ..task import Seat, Task
+from ..task import Seat, Task, count_usage
 from .history import select_history
 
 NAME = "hand_off"
@@ -144,10 +144,10 @@ class _Conversation:
         agent = replace(target.agent, definition=self._let_hand_on(target.agent.definition, name))
         task = Task(prompt="", description="the conversation", agent=name, agents={name: agent}, seat=seat)
 
-        def conclude(parent: Session, child: Session, end: RunFinished) -> ToolOutcome:
+        def conclude(parent: Session, child: Session, end: RunFinished, call_id: str) -> ToolOutcome:
             if end.result is None:
                 raise CallSuspended(child.error or SandburError(f"{name} ended as {end.status}."))
-            self._usage += child.state.turn_usage
+            self._usage += count_usage(child, call_id)
             if (goes := child.state.hand_off) is not None:
                 return ToolOutcome("ok", "", hand_off=goes)
             sits = HandOff(agent=name, tool=NAME, key=seat.key, step=child.last_sequence, count=self._count)

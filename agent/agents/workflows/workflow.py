@@ -14,6 +14,7 @@ from typing_extensions import TypedDict, TypeVar
 from ....actions.turn.output.format import OutputFormat
 from ....actions.turn.output.types import TypedOutput
 from ....state.application import ExecutionMode
+from ....state.conversation.messages import ToolUse
 from ....state.conversation.transcript import Transcript
 from ....state.errors import UsageError, WorkflowFailed, WrongType
 from ....state.session import SandboxWish
@@ -29,7 +30,7 @@ from ...session.run import Limits
 from ..child_settings import MODES_BY_FREEDOM
 from .branch_tool import BranchTool
 from .logic import RetryLogic, WorkflowLogic, WorkflowStep
-from .turn import WorkflowAgent, find_turn
+from .turn import BranchArguments, WorkflowAgent, find_turn
 from .workflow_model import WorkflowModel
 
 ResultT = TypeVar("ResultT", default=Any)
@@ -109,6 +110,13 @@ class WorkflowRules(RunRules[ResultT]):
             return () if turn is None else tuple(turn.results)
         except WorkflowFailed:
             return ()
+
+    def place_child(self, child: ChildResult, call: ToolUse) -> ChildResult:
+        arguments = BranchArguments.model_validate_json(call.arguments)
+        members = self.members()
+        output = members[arguments.index % len(members)].parse(child.output)
+        iteration = arguments.iteration or None
+        return replace(child, index=arguments.index, iteration=iteration, output=output)
 
 
 class Workflow(Agent[ResultT]):

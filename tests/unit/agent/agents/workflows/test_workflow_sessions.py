@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 from support.commands.command import Command
 from support.models.program_agents import last_text, make_agent
 
@@ -14,6 +15,10 @@ from sandbur import Agent, Loop, Map, ModelError, ModelRequest, Parallel, Sequen
 from sandbur.actions.ports.events import RunFinished, RunStarted, SubAgent, SubAgentEvent, TextDelta
 from sandbur.state.store.store import Store
 from sandbur.testing import Say, ScriptedModel, TemporaryStore, ToolCall
+
+
+class Score(BaseModel):
+    value: int
 
 
 async def list_starts(workflow: Agent[Any], message: str = "go") -> list[tuple[SubAgent, str]]:
@@ -338,6 +343,80 @@ def test_children_of_an_ordinary_agent_are_in_its_result(store: TemporaryStore) 
     lead = Agent(ScriptedModel([call, "ok"]), agents=[worker], store=store.url, env=store.env)
     (child,) = lead.run_sync("go").children
     assert (child.name, child.status, child.output, child.usage.llm_calls) == ("worker", "done", "looked", 1)
+
+
+@pytest.mark.parametrize("is_same_process", [True, False])
+def test_a_resumed_run_has_the_results_of_agents_that_had_ended_in_their_order(
+    store: TemporaryStore, is_same_process: bool
+) -> None:
+    fails = [True]
+
+    def reply(request: ModelRequest) -> Any:
+        if fails:
+            raise ModelError("The provider is gone.")
+        return "late"
+
+    def judge(request: ModelRequest) -> Any:
+        return {"value": 3}
+
+    first = make_agent(store, reply, "first")
+    second = make_agent(store, judge, "second", output=Score)
+    workflow = Parallel(first, second)
+
+    async def run(message: str | None) -> Any:
+        async with workflow.session("s") as session:
+            failed = await session.run(message)
+            if is_same_process and message is not None:
+                fails.clear()
+                return await session.run()
+            return failed
+
+    result = asyncio.run(run("go"))
+    if not is_same_process:
+        again = asyncio.run(run(None))
+        assert again.status == "error"
+        assert ("second", "done", Score(value=3), 1) in [
+            (child.name, child.status, child.output, child.index) for child in again.children
+        ]
+        fails.clear()
+        result = asyncio.run(run(None))
+    assert [(child.name, child.output, child.index) for child in result.children] == [
+        ("first", "late", 0),
+        ("second", Score(value=3), 1),
+    ]
+
+
+@pytest.mark.parametrize("is_same_process", [True, False])
+def test_a_resumed_run_of_an_agent_has_the_results_of_the_sub_agents_of_its_turn(
+    store: TemporaryStore, is_same_process: bool
+) -> None:
+    fails = [True]
+    task = {"description": "look", "agent": "worker"}
+
+    def reply(request: ModelRequest) -> Any:
+        if list(request.messages)[-1].tool_results:
+            if fails:
+                raise ModelError("The provider is gone.")
+            return "ok"
+        return [ToolCall("task", prompt=one, **task) for one in ("a", "b")]
+
+    worker = make_agent(store, last_text, "worker", description="Looks.")
+    lead = make_agent(store, reply, agents=[worker])
+
+    async def run(*messages: str | None) -> Any:
+        async with lead.session("s") as session:
+            for message in messages:
+                result = await session.run(message)
+                fails.clear()
+            return result
+
+    result = asyncio.run(run("go", None) if is_same_process else run("go"))
+    result = result if is_same_process else asyncio.run(run(None))
+    assert [(child.name, child.status, child.output) for child in result.children] == [
+        ("worker", "done", "a"),
+        ("worker", "done", "b"),
+    ]
+    assert asyncio.run(run("again")).children[0].session_id != result.children[0].session_id
 
 
 PROGRAM = """
