@@ -30,7 +30,7 @@ class ChildResults:
         """Session -> the call that started it, and how it ended."""
 
     async def begin(self, session: Session, begins_turn: bool) -> None:
-        """Forget the last turn if a run begins one; otherwise read what the sub-agents of the turn have done."""
+        """Forget the last turn if a run begins one; otherwise read what its sub-agents have done."""
         if begins_turn:
             self._found.clear()
         else:
