@@ -11,9 +11,9 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, cast
 
-from ...actions.ports import CallSuspended, ToolContext, ToolOutcome
+from ...actions.ports import CallSuspended, StartsAgents, ToolContext, ToolOutcome, implements
 from ...actions.ports.events import Event, RunFinished, SubAgentEvent
-from ...actions.ports.sub_agents import describe_reference
+from ...actions.ports.sub_agents import TASK_TOOL, describe_reference
 from ...state.application import ApplicationState
 from ...state.calls import CallDecision, PendingCall, SubAgentCall
 from ...state.errors import SandburError, StoreError, UsageError
@@ -299,8 +299,15 @@ def _make_outcome(parent: Session, child: Session, end: RunFinished, call_id: st
     is_answered = end.status in ("done", "denied") and bool(end.result)
     why = end.error.message if end.error is not None else f"it ended as {end.status}."
     problem = "" if is_answered else f"The sub-agent did not finish: {why}"
-    content = "\n".join(filter(None, (problem, end.result, describe_reference(child.id))))
+    reference = describe_reference(child.id) if _can_ask_again(parent, child) else ""
+    content = "\n".join(filter(None, (problem, end.result, reference)))
     return ToolOutcome("ok" if is_answered else "error", content, usage=count_usage(child, call_id))
+
+
+def _can_ask_again(parent: Session, child: Session) -> bool:
+    """Return whether the model of the parent has the tool by which it asks this sub-agent again."""
+    tool, by = parent.ports.toolbox.get(TASK_TOOL), child.settings.spawned_by
+    return by is not None and implements(tool, StartsAgents) and tool.can_start(by.agents[-1])
 
 
 def _relay_waiting_calls(child: Session, task: Task, name: str, task_call_id: str) -> tuple[PendingCall, ...]:

@@ -13,6 +13,7 @@ from support.models.program_agents import last_text, make_agent
 
 from sandbur import Agent, Loop, Map, ModelError, ModelRequest, Parallel, Sequential, retry, tool
 from sandbur.actions.ports.events import RunFinished, RunStarted, SubAgent, SubAgentEvent, TextDelta
+from sandbur.state.errors import UsageError
 from sandbur.state.store.store import Store
 from sandbur.testing import Say, ScriptedModel, TemporaryStore, ToolCall
 
@@ -453,12 +454,15 @@ def test_the_command_runs_and_resumes_a_workflow(tmp_path: Path, command: Comman
 
 
 def test_a_workflow_without_its_program_is_one_sentence(store: TemporaryStore) -> None:
-    async def run() -> str:
-        async with Parallel(make_agent(store, last_text)).session("s") as session:
-            await session.run("go")
-        failed = Agent(ScriptedModel(last_text), store=store.url, env=store.env)
-        async with failed.session("s") as session:
-            return (await session.run("again")).status
+    agent = make_agent(store, last_text)
 
-    with pytest.raises(Exception, match="This session is a workflow, and its program is not loaded here"):
-        asyncio.run(run())
+    async def run(resumed: Agent[Any]) -> None:
+        async with Parallel(agent).session("s") as session:
+            await session.run("go")
+        async with resumed.session("s") as session:
+            await session.run("again")
+
+    with pytest.raises(UsageError, match="This session is a workflow, and its program is not loaded here"):
+        asyncio.run(run(agent))
+    with pytest.raises(UsageError, match="a workflow/parallel, and the agent here is a workflow/loop"):
+        asyncio.run(run(Loop(agent, max_iterations=1)))
