@@ -24,24 +24,32 @@ async def select_history(
     if wanted is None:
         return ()
     if callable(wanted):
-        return drop_open_calls(_require_messages(await _call_filter(wanted, messages, target)))
+        try:
+            found = await _call_filter(wanted, messages, target)
+        except SandburError as error:
+            raise CallSuspended(error) from error
+        return drop_open_calls(_require_messages(found))
     texts = [text for number, one in enumerate(messages) if (text := _keep_text(one, number == 0))]
     named = [_name_answer(one, speaker, target) for one in texts]
     return tuple(named if wanted == "texts" else named[max(len(named) - wanted, 0) :])
 
 
 async def _call_filter(function: SelectMessages, messages: Sequence[Message], target: str) -> Any:
-    """Return what a function of the program selects, with the values of a generator as a list."""
+    """Return what a function of the program selects, with the values of a generator as a list.
+
+    Raises `SandburError` if the function fails.
+    """
     try:
         made: Any = function(drop_open_calls(messages))
         found: Any = await made if inspect.isawaitable(made) else made
         return list(cast("Iterator[Any]", found)) if isinstance(found, Iterator) else found
     except Exception as error:  # the function is code of a program
-        why = SandburError(
+        if isinstance(error, SandburError):
+            raise
+        raise SandburError(
             f"The `history` function of the hand-off to {target} failed: {type(error).__name__}: {error}",
             "Correct it, and resume to call it again.",
-        )
-        raise CallSuspended(error if isinstance(error, SandburError) else why) from error
+        ) from error
 
 
 def drop_open_calls(messages: Iterable[Message]) -> tuple[Message, ...]:
