@@ -110,6 +110,8 @@ class RunOptions(Record):
     task: str = Field(default="", exclude_if=lambda task: not task)
     """In the session of a sub-agent: the id of the call of its parent that asked for this run. In the session
     of a participant of a hub: the turn."""
+    used_before: Usage | None = Field(default=None, exclude_if=lambda usage: usage is None)
+    """In the session of a sub-agent: its usage before the call of its parent; None if that call began it."""
     instructions: str = Field(default="", exclude_if=lambda text: not text)
     """The instructions for this run. In its history they precede the person's message."""
 

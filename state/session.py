@@ -110,6 +110,7 @@ EVERY_TOOL = ToolChoice()
 
 
 WORKFLOW_MODELS = "workflow/"
+_REPETITION = f"{WORKFLOW_MODELS}retry"
 """The names of models that are the code of a workflow begin so."""
 
 
@@ -188,6 +189,11 @@ class SessionSettings(Record):
     def is_workflow(self) -> bool:
         """Return whether code of a program replies in the session, and no model."""
         return self.model.startswith(WORKFLOW_MODELS)
+
+    @property
+    def is_repetition(self) -> bool:
+        """Return whether the session is a workflow that repeats a failing agent, and has the agent's name."""
+        return self.model == _REPETITION
 
     @property
     def digest(self) -> str:

@@ -49,7 +49,7 @@ async def make_child_settings(
         session_id=parent.id,
         sequence=max(parent.last_sequence, 0),
         call_id=call_id,
-        agents=(*(() if above is None else above.agents), agent.name),
+        agents=_name_branch(parent, agent),
         description=task.description,
         depth=(0 if above is None else above.levels) + (not parent.settings.is_workflow),
         has_conversation=task.seat is not None,
@@ -83,6 +83,16 @@ def _join_rules(parent: Session, agent: Startable) -> dict[str, Any]:
     """Return the rules of the parent, with those that the program gives to the sub-agent."""
     own: Mapping[str, Any] = agent.definition.overrides if isinstance(agent, SubAgentDefinition) else {}
     return {key: tuple(dict.fromkeys((*getattr(parent.settings, key), *own.get(key, ())))) for key in _RULES}
+
+
+def _name_branch(parent: Session, agent: Startable) -> tuple[str, ...]:
+    """Return the names from the first sub-agent down to this one.
+
+    A workflow that repeats an agent has the name of that agent, which is not written twice.
+    """
+    above = parent.settings.spawned_by
+    names = () if above is None else above.agents
+    return names if names and parent.settings.is_repetition else (*names, agent.name)
 
 
 def _describe_file_agent(

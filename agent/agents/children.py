@@ -11,9 +11,9 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, cast
 
-from ...actions.ports import CallSuspended, ToolContext, ToolOutcome
+from ...actions.ports import CallSuspended, StartsAgents, ToolContext, ToolOutcome, implements
 from ...actions.ports.events import Event, RunFinished, SubAgentEvent
-from ...actions.ports.sub_agents import describe_reference
+from ...actions.ports.sub_agents import TASK_TOOL, describe_reference
 from ...state.application import ApplicationState
 from ...state.calls import CallDecision, PendingCall, SubAgentCall
 from ...state.errors import SandburError, StoreError, UsageError
@@ -26,10 +26,11 @@ from ..session.run_result import make_run_finished
 from ..session.session import Session
 from .child_settings import make_child_settings, narrow_mode, renew_child_settings
 from .slots import Slots
-from .task import Seat, Startable, Task, child_session_id, describe_sub_agent
+from .task import Seat, Startable, Task, child_session_id, count_usage, describe_sub_agent
 
-Conclude = Callable[[Session, Session, RunFinished], ToolOutcome]
-"""Returns the outcome of a call from its session, that of the sub-agent, and the end of the sub-agent's run.
+Conclude = Callable[[Session, Session, RunFinished, str], ToolOutcome]
+"""Returns the outcome of a call from its session, that of the sub-agent, the end of the sub-agent's run, and
+the id of the call.
 Raises `CallSuspended`."""
 _AT_PARENT = "at the agent that started it"
 """Where a call of a sub-agent was decided."""
@@ -94,7 +95,7 @@ class Children:
                     _require_parent_may_go_on(parent, child, end)
                     if task.branch is not None:
                         return await task.branch.report(child, end)
-                    return conclude(parent, child, end)
+                    return conclude(parent, child, end, context.call_id)
                 waiting = _relay_waiting_calls(child, task, by.agents[-1], context.call_id)
                 decisions = await self._ask_beside_others(parent, child, end, waiting)
                 if not decisions:
@@ -259,7 +260,9 @@ def _begin(child: Session, task: Task, context: ToolContext) -> AsyncGenerator[E
             child.change_history(child.state.chat_history.append(*given.history))
         # A list is never a command: a model must not change the mode of its sub-agent.
         message = [given.message] if isinstance(given.message, str) else given.message
-        events = child.send(message, given.options.model_copy(update={"task": context.call_id}))
+        before = None if child.last_sequence < 0 else child.state.usage
+        of_task = {"task": context.call_id, "used_before": before}
+        events = child.send(message, given.options.model_copy(update=of_task))
     elif decisions := _list_decisions(child, task, context):
         events = child.decide(decisions, way=_AT_PARENT)
     elif child.next_action == "prompt" or child.state.calls_to_decide:
@@ -286,7 +289,7 @@ def _require_parent_may_go_on(parent: Session, child: Session, end: RunFinished)
             raise CallSuspended(error) from None
 
 
-def _make_outcome(parent: Session, child: Session, end: RunFinished) -> ToolOutcome:
+def _make_outcome(parent: Session, child: Session, end: RunFinished, call_id: str) -> ToolOutcome:
     """Return the outcome of a call whose sub-agent has stopped.
 
     Raises `CallSuspended` if the sub-agent can go on only in a later run of the parent.
@@ -296,8 +299,15 @@ def _make_outcome(parent: Session, child: Session, end: RunFinished) -> ToolOutc
     is_answered = end.status in ("done", "denied") and bool(end.result)
     why = end.error.message if end.error is not None else f"it ended as {end.status}."
     problem = "" if is_answered else f"The sub-agent did not finish: {why}"
-    content = "\n".join(filter(None, (problem, end.result, describe_reference(child.id))))
-    return ToolOutcome("ok" if is_answered else "error", content, usage=child.state.turn_usage)
+    reference = describe_reference(child.id) if _can_ask_again(parent, child) else ""
+    content = "\n".join(filter(None, (problem, end.result, reference)))
+    return ToolOutcome("ok" if is_answered else "error", content, usage=count_usage(child, call_id))
+
+
+def _can_ask_again(parent: Session, child: Session) -> bool:
+    """Return whether the model of the parent has the tool by which it asks this sub-agent again."""
+    tool, by = parent.ports.toolbox.get(TASK_TOOL), child.settings.spawned_by
+    return by is not None and implements(tool, StartsAgents) and tool.can_start(by.agents[-1])
 
 
 def _relay_waiting_calls(child: Session, task: Task, name: str, task_call_id: str) -> tuple[PendingCall, ...]:
@@ -307,7 +317,9 @@ def _relay_waiting_calls(child: Session, task: Task, name: str, task_call_id: st
 
 def _relay(call: PendingCall, child: Session, task: Task, name: str, task_call_id: str) -> PendingCall:
     below = call.sub_agent
-    agents = (name, *(() if below is None else below.agents))
+    names_below = () if below is None else below.agents
+    # A workflow that repeats an agent has the name of that agent.
+    agents = names_below if names_below and child.settings.is_repetition else (name, *names_below)
     # The reason of a call from further below names the agents below this one already.
     reason = call.reason if below is None else call.reason.partition(": ")[2]
     changes: dict[str, Any] = {

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from ...actions.ports import ToolOutcome
 from ...actions.ports.events import RunFinished, SubAgent
-from ...state.application import NO_OPTIONS, RunOptions
+from ...state.application import NO_OPTIONS, RunOptions, Usage
 from ...state.calls import relayed_call_id
 from ...state.conversation.messages import Message, UserContent
 from ...state.session import SpawnedBy
@@ -111,6 +111,16 @@ def describe_sub_agent(child_id: str, by: SpawnedBy, call_id: str, task: Task) -
         index=None if branch is None else branch.index,
         iteration=None if branch is None else branch.iteration,
     )
+
+
+def count_usage(child: Session, call_id: str) -> Usage:
+    """Return what a sub-agent used since a call asked for its work, with answers to a person meanwhile."""
+    by, before = child.settings.spawned_by, child.state.run_options.used_before
+    if by is not None and by.call_id == call_id:
+        return child.state.usage
+    if before is None or None in before.model_dump().values():
+        return child.state.turn_usage
+    return child.state.usage - before
 
 
 def describe_stopped_child(parent_id: str, call_id: str) -> str:

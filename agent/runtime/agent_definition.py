@@ -118,6 +118,10 @@ HistoryFilter = Literal["texts"] | int | SelectMessages | None
 nothing."""
 
 
+NAMELESS_FIRST = "main"
+"""The name of an agent that has none, for those that it handed the conversation to."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffDefinition:
     """An agent that may be given the conversation of a session."""

@@ -27,7 +27,7 @@ from ...actions.turn.output.format import OutputFormat
 from ...actions.workspace.backends.backend import KeptFiles
 from ...state.application import GRAPH_VERSION, ApplicationState
 from ...state.errors import SessionMismatch, UsageError
-from ...state.session import SessionSettings
+from ...state.session import WORKFLOW_MODELS, SessionSettings
 from ...state.store.seals import load_or_make_key
 from ...state.store.store import Store
 from ..config.load import load_settings, may_find_tools
@@ -271,6 +271,12 @@ class Assembly:
             # The caller created this model, so the caller closes it.
             return definition.model
         if needs_model and settings.is_workflow:
+            own = "" if definition.model is None else definition.model.name
+            if own.startswith(WORKFLOW_MODELS):
+                raise UsageError(
+                    f"This session is a {settings.model}, and the agent here is a {own}.",
+                    "Resume it with the workflow that began it.",
+                )
             raise UsageError(
                 "This session is a workflow, and its program is not loaded here.",
                 "Resume it with --agent MODULE:NAME, or in the program.",

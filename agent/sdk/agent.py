@@ -155,7 +155,7 @@ class Agent(HasHooks, Generic[OutputT]):
         output_validators: Sequence[Callable[..., Any]] = (),
     ) -> None:
         self._arguments = require_fitting({key: value for key, value in locals().items() if key != "self"})
-        self.name, self.output, self._agents = name, output, tuple(agents)
+        self.name, self.output, self.handoffs = name, output, tuple(self._arguments["handoffs"])
         typed, (of_session, of_run) = parse_output_type(output), split_instructions(instructions)
         self._rules = RunRules[OutputT](typed, of_run, list(map(OutputValidator, output_validators)))
         self._definition = define_agent(self._arguments, of_session, typed and typed.format)
@@ -218,8 +218,8 @@ class Agent(HasHooks, Generic[OutputT]):
             self._definition,
             source=source,
             middleware=layers,
-            agents=tuple(one.as_sub_agent() for one in self._agents),
-            handoffs=define_handoffs(self._arguments["handoffs"]),
+            agents=tuple(one.as_sub_agent() for one in self._arguments["agents"]),
+            handoffs=define_handoffs(self.handoffs),
             run_rules=self._rules,
             name=self.name,
         )

@@ -25,6 +25,7 @@ from ..config.load import parse_extension_file
 from ..config.values import read_values
 from ..extensions.middleware.middleware import Middleware
 from ..runtime.agent_definition import (
+    NAMELESS_FIRST,
     Definition,
     HandoffDefinition,
     HistoryFilter,
@@ -135,10 +136,28 @@ def require_fitting(given: dict[str, Any]) -> dict[str, Any]:
     if given["planning"] not in ("auto", "off"):
         raise UsageError(f"Agent: planning={given['planning']!r} is not possible.", 'It is "auto" or "off".')
     _require_user_input(given["user_input"])
-    _require_agents("agents", given["agents"])
-    _require_agents("handoffs", given["handoffs"], str(given["name"]))
+    _require_labels(given["name"], given["description"])
+    given["agents"] = _require_agents("agents", given["agents"])
+    given["handoffs"] = _require_agents("handoffs", given["handoffs"], given["name"])
+    _require_one_of_each_name(given["handoffs"], given["name"])
     _require_paths(given)
     return given
+
+
+def _require_labels(name: Any, description: Any) -> None:
+    """Raise unless a name and a description are texts that can be displayed; both may be empty."""
+    for argument, value, most in (
+        ("name", name, _MOST_NAME_CHARS),
+        ("description", description, _MOST_DESCRIPTION_CHARS),
+    ):
+        if not isinstance(value, str):
+            raise _wrong(argument, value, "a text")
+        if value and not value.strip():
+            raise UsageError(f"Agent: `{argument}` has only spaces.", "Write a text, or leave it out.")
+        if len(value) > most:
+            raise UsageError(f"Agent: `{argument}` has {len(value)} characters; {most} are the most.")
+        if _CONTROL.search(value if argument == "name" else value.translate(_LAYOUT)):
+            raise UsageError(f"Agent: `{argument}` has control characters: {value[:_MOST_NAME_CHARS]!r}.")
 
 
 def _require_user_input(value: Any) -> None:
@@ -248,16 +267,26 @@ def define_agent(
     return replace(made, has_planning=given["planning"] == "auto" and made.has_tools)
 
 
-_AGENT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+_MOST_NAME_CHARS = 64
+_MOST_DESCRIPTION_CHARS = 10_000
+_AGENT_NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_-]{{0,{_MOST_NAME_CHARS - 1}}}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_LAYOUT = dict.fromkeys(map(ord, "\n\r\t"))
+"""Control characters that a description may have."""
 
 
-def define_sub_agent(name: str, description: str, definition: Definition) -> SubAgentDefinition:
-    """Return an agent as another one starts it; raises `UsageError` without a name or a description."""
+def require_agent_name(name: str) -> None:
+    """Raise `UsageError` for a name that no agent can have which others start."""
     if not _AGENT_NAME.fullmatch(name):
         raise UsageError(
             f"An agent that others start needs a name of letters, digits, _ and -, not {name!r}.",
             'Write Agent(..., name="reviewer", description="...").',
         )
+
+
+def define_sub_agent(name: str, description: str, definition: Definition) -> SubAgentDefinition:
+    """Return an agent as another one starts it; raises `UsageError` without a name or a description."""
+    require_agent_name(name)
     if not description.strip():
         raise UsageError(
             f"The agent {name} needs a description: the model of the other agent reads when to start it.",
@@ -301,17 +330,41 @@ def _define_handoff(given: Any) -> HandoffDefinition:
     return HandoffDefinition(agent=given.agent.as_sub_agent(), history=given.history)
 
 
-def _require_agents(argument: str, given: Sequence[Any], own: str = "") -> None:
-    """Raise `WrongType` unless each is an agent, and `UsageError` for two of one name. `own` is taken."""
+def _require_agents(argument: str, given: Any, own: str = "") -> tuple[Any, ...]:
+    """Return the agents. Raises `WrongType` unless each is an agent, and `UsageError` for two of one name.
+
+    The name `own` is taken.
+    """
     _require_list(argument, given, "agents")
+    agents: tuple[Any, ...] = tuple(given)
     names = {own} - {""}
-    for one in (getattr(each, "agent", each) for each in given):
+    for one in (getattr(each, "agent", each) for each in agents):
         if not callable(getattr(one, "as_sub_agent", None)):
             raise _wrong(argument, one, "a list of agents, sandbur.Agent")
         name = str(getattr(one, "name", ""))
         if name in names:
             raise UsageError(f"There are two agents called {name!r}.", "Give each its own name.")
         names.add(name)
+    return agents
+
+
+def _require_one_of_each_name(given: Sequence[Any], own: str) -> None:
+    """Raise `UsageError` if two agents that hand-offs can reach have one name, also behind several hand-offs.
+
+    `own` is the name of the first agent.
+    """
+    found: dict[str, Any] = {}
+    waiting = [getattr(each, "agent", each) for each in given]
+    while waiting:
+        agent = waiting.pop()
+        if found.get(agent.name) is agent:
+            continue
+        if agent.name in found or agent.name == (own or NAMELESS_FIRST):
+            raise UsageError(
+                f"Two agents that hand-offs can reach are called {agent.name!r}.", "Give each its own name."
+            )
+        found[agent.name] = agent
+        waiting += [getattr(each, "agent", each) for each in agent.handoffs]
 
 
 def _collect_settings(given: Mapping[str, Any]) -> dict[str, Any]:

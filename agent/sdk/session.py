@@ -9,7 +9,7 @@ from typing import Any, Generic, Self, TypeVar, cast, overload
 
 from typing_extensions import TypeForm, Unpack
 
-from ...actions.ports.events import Event, Notice, RunFinished, RunStarted, SubAgent, SubAgentEvent
+from ...actions.ports.events import Event, Notice, RunFinished, RunStarted, SubAgentEvent
 from ...actions.turn.output.partial_output import PartialOutput
 from ...state.application import NO_OPTIONS, RunOptions
 from ...state.calls import CallDecision, Settlement
@@ -22,9 +22,10 @@ from ..runtime.tool_groups import ToolGroups
 from ..runtime.tool_servers import ToolServers
 from ..session.decisions import make_decision
 from ..session.session import Session
+from .runs.child_results import ChildResults
 from .runs.pending import ApprovalHandler, PendingToolCall
 from .runs.request import RunArguments, RunRequest, list_observed, make_request, require_message
-from .runs.result import ChildResult, OutputT, RunResult, result_of
+from .runs.result import OutputT, RunResult, result_of
 from .runs.rules import RunRules
 from .runs.stream import EventStream, StreamedRun
 from .stored_sessions import SessionUsage, load_usage
@@ -72,8 +73,7 @@ class AgentSession(Generic[OutputT]):
         """The notices of the last run. Notices about the opening of the session belong to the first run."""
         self._opening_notices: tuple[str, ...] = ()
         """The notices about the opening of the session, until the first run has begun."""
-        self._children: dict[str, ChildResult] = {}
-        """Session -> how the sub-agent ended, for those that ended in the last run of this object."""
+        self._children = ChildResults()
         self._partial = PartialOutput(None)
         self._approvals = ApprovalHandler(None)
 
@@ -386,7 +386,8 @@ class AgentSession(Generic[OutputT]):
             await session.interrupt()
 
         run.interrupt = interrupt
-        self._notices, self._children = [], {}
+        self._notices = []
+        await self._children.begin(session, begins)
         self._set_inputs(request, begins)
         session.inputs.decide = approvals.decide if "on_approval" in request.given else None
         try:
@@ -411,13 +412,9 @@ class AgentSession(Generic[OutputT]):
                 self._notices.append(one.message)
             if isinstance(one, RunFinished):
                 self._last = one
-            if isinstance(one, SubAgentEvent) and isinstance(one.event, RunFinished):
-                self._keep_child(one.agent, one.event)
+            if isinstance(one, SubAgentEvent):
+                self._children.keep(one, self._active_session.id)
             yield one
-
-    def _keep_child(self, agent: SubAgent, finished: RunFinished) -> None:
-        if agent.parent_id == self._active_session.id:
-            self._children[agent.agent_id] = ChildResult.of(agent, finished)
 
     def _set_inputs(self, request: RunRequest[Any], begins: bool) -> None:
         """Give the session the inputs of the run that no store keeps."""
@@ -476,9 +473,7 @@ class AgentSession(Generic[OutputT]):
 
     def _result_of(self, finished: RunFinished) -> RunResult[Any]:
         history = Transcript() if self._session is None else self._session.state.chat_history
-        known = self._rules.list_children(history)
-        recorded = {one.session_id for one in known}
-        children = (*known, *(one for key, one in self._children.items() if key not in recorded))
+        children = self._children.list_in_order(history, self._rules)
         return result_of(finished, self._parse, self._notices, children, self._agent)
 
 

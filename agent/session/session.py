@@ -395,7 +395,8 @@ class Session:
             options = merge_options(self.state.run_options, options)
         elif not options.task:
             # A person's message to a sub-agent belongs to its task: the parent gets the answer to it.
-            options = options.model_copy(update={"task": self.state.run_options.task})
+            of_task = self.state.run_options
+            options = options.model_copy(update={"task": of_task.task, "used_before": of_task.used_before})
         self._use_model(options.model)
         return options
 

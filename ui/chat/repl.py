@@ -19,6 +19,7 @@ from ...agent.config.paths import data_home
 from ...agent.runtime.runtime import Runtime
 from ...agent.session.secrets import masker_for
 from ...agent.session.session import Session
+from ...state.calls import CallDecision, PendingCall
 from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError, UsageError
 from ..headless.headless import resume_line
 from ..terminal.drive import drive, exit_code
@@ -344,6 +345,13 @@ class Chat:
             return self.session.carry_on(), False
         return None, True
 
+    async def _decide_during_run(
+        self, session: Session, calls: Sequence[PendingCall]
+    ) -> Sequence[CallDecision]:
+        """Ask about calls of a sub-agent while others beside it run on."""
+        nothing: list[CallDecision] = []
+        return await self._input.hold(lambda: self._desk.ask_during_run(session, calls), nothing, nothing)
+
     async def _drive(self, events: AsyncIterator[Event]) -> RunFinished:
         self._current.has_run = True
         session = self.session
@@ -356,9 +364,11 @@ class Chat:
             self._waking.note_modes()
             self.renderer.status = self._current.status_facts()
             self.renderer.begin()
+            session.inputs.decide = partial(self._decide_during_run, session)
             try:
                 finished, received = await drive(session, events, self._live, leave)
             finally:
+                session.inputs.decide = None
                 await self._input.stop()
         draft = await self._live.wait_until_stored()
         if received is not None and received != signal.SIGINT:

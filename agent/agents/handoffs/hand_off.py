@@ -19,21 +19,19 @@ from ....actions.turn.output.format import describe_format
 from ....state.application import RunOptions, Usage
 from ....state.conversation.messages import HandOff, UserContent
 from ....state.errors import SandburError, UsageError
-from ...runtime.agent_definition import Definition, HandoffDefinition, SubAgentDefinition
+from ...runtime.agent_definition import NAMELESS_FIRST, Definition, HandoffDefinition, SubAgentDefinition
 from ...session.session import Session
 from ..children import Children
-from ..task import Seat, Task
+from ..task import Seat, Task, count_usage
 from .history import select_history
 
 NAME = "hand_off"
 MOST_HAND_OFFS = 10
 """In one run."""
-_FIRST = "main"
-"""The name of an agent that has none, for those that it handed the conversation to."""
 _NOTE = "[{speaker} hands the conversation to you: answer the user.{note}]"
 _TOO_MANY = (
     f"The conversation was handed over {MOST_HAND_OFFS} times in this run, which is the most."
-    " Answer the user yourself."
+    " Answer the user yourself, and do not call hand_off again in this run."
 )
 
 
@@ -71,7 +69,7 @@ class _Conversation:
         self._parent = parent
         self._definition = definition
         self._context = context
-        self._name = definition.name or _FIRST
+        self._name = definition.name or NAMELESS_FIRST
         self._count = 0
         """The hand-offs of this call so far."""
         self._usage = Usage()
@@ -85,6 +83,8 @@ class _Conversation:
     async def _run(self, order: HandOffOrder) -> ToolOutcome:
         before, given_by = _count_hand_offs(self._parent), self._name
         goes, seat = HandOff(agent=order.agent, note=order.message), self._find_seat(order)
+        if seat is None and before >= MOST_HAND_OFFS:
+            return ToolOutcome("error", _TOO_MANY)
         while True:
             if seat is None:
                 if goes.agent == self._name:
@@ -144,10 +144,10 @@ class _Conversation:
         agent = replace(target.agent, definition=self._let_hand_on(target.agent.definition, name))
         task = Task(prompt="", description="the conversation", agent=name, agents={name: agent}, seat=seat)
 
-        def conclude(parent: Session, child: Session, end: RunFinished) -> ToolOutcome:
+        def conclude(parent: Session, child: Session, end: RunFinished, call_id: str) -> ToolOutcome:
             if end.result is None:
                 raise CallSuspended(child.error or SandburError(f"{name} ended as {end.status}."))
-            self._usage += child.state.turn_usage
+            self._usage += count_usage(child, call_id)
             if (goes := child.state.hand_off) is not None:
                 return ToolOutcome("ok", "", hand_off=goes)
             sits = HandOff(agent=name, tool=NAME, key=seat.key, step=child.last_sequence, count=self._count)

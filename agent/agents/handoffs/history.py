@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, cast
 
 from ....actions.context_compressor import SUMMARY_HEAD
+from ....actions.ports import CallSuspended
 from ....state.conversation.messages import Message, Text, ToolResult, ToolUse
-from ....state.errors import WrongType
-from ...runtime.agent_definition import HistoryFilter
+from ....state.errors import SandburError, WrongType
+from ...runtime.agent_definition import HistoryFilter, SelectMessages
 
 
 async def select_history(
@@ -17,16 +18,38 @@ async def select_history(
 ) -> tuple[Message, ...]:
     """Return the first history of `target`. `speaker` names the answers that have no name yet.
 
-    Raises `WrongType` if a function of the program returns something else than messages.
+    Raises `WrongType` if a function of the program returns something else than messages, and `CallSuspended`
+    if it fails: the next run calls it again.
     """
     if wanted is None:
         return ()
     if callable(wanted):
-        found = wanted(drop_open_calls(messages))
-        return drop_open_calls(_require_messages(await found if inspect.isawaitable(found) else found))
+        try:
+            found = await _call_filter(wanted, messages, target)
+        except SandburError as error:
+            raise CallSuspended(error) from error
+        return drop_open_calls(_require_messages(found))
     texts = [text for number, one in enumerate(messages) if (text := _keep_text(one, number == 0))]
     named = [_name_answer(one, speaker, target) for one in texts]
     return tuple(named if wanted == "texts" else named[max(len(named) - wanted, 0) :])
+
+
+async def _call_filter(function: SelectMessages, messages: Sequence[Message], target: str) -> Any:
+    """Return what a function of the program selects, with the values of a generator as a list.
+
+    Raises `SandburError` if the function fails.
+    """
+    try:
+        made: Any = function(drop_open_calls(messages))
+        found: Any = await made if inspect.isawaitable(made) else made
+        return list(cast("Iterator[Any]", found)) if isinstance(found, Iterator) else found
+    except Exception as error:  # the function is code of a program
+        if isinstance(error, SandburError):
+            raise
+        raise SandburError(
+            f"The `history` function of the hand-off to {target} failed: {type(error).__name__}: {error}",
+            "Correct it, and resume to call it again.",
+        ) from error
 
 
 def drop_open_calls(messages: Iterable[Message]) -> tuple[Message, ...]:

@@ -12,11 +12,10 @@ from ....actions.tools.functions.decorator import tool
 from ....actions.tools.functions.results import TaskComplete
 from ....state.conversation.content import Record
 from ....state.conversation.transcript import Transcript
-from ....state.session import WORKFLOW_MODELS
 from ...session.session import Session
 
 RETRY_KIND = "retry"
-"""The kind of the workflow that repeats a failing agent. Nobody writes it as a workflow of its own."""
+"""The kind of the workflow that repeats a failing agent: the policy `retry(N)` makes it."""
 _ANSWERED = ("done", "denied")
 
 
@@ -73,16 +72,11 @@ def make_report(child: Session, end: RunFinished) -> BranchReport:
     )
 
 
-def is_repetition(child: Session) -> bool:
-    """Return whether a branch is the workflow that repeats a failing agent."""
-    return child.settings.model == f"{WORKFLOW_MODELS}{RETRY_KIND}"
-
-
 def _is_escalated(child: Session) -> bool:
     """Return whether a branch ended its run by `escalate`. A repeated agent ends what stands around the
     repetition."""
     history = child.state.chat_history
-    if is_repetition(child):
+    if child.settings.is_repetition:
         last = _find_last_results(history)
         return bool(last) and BranchReport.model_validate_json(last[0].content).is_escalated
     return any(

@@ -15,8 +15,8 @@ from ....state.errors import SandburError, WorkflowFailed
 from ....state.process.cancellation import wait_until_done
 from ...session.session import Session
 from ..agents_runtime import SubAgentsOfSession
-from ..task import Task, child_session_id
-from .branch_report import BranchReport, is_repetition, make_report
+from ..task import Task, child_session_id, count_usage
+from .branch_report import BranchReport, make_report
 from .logic import WorkflowLogic
 from .turn import BranchArguments, find_turn, make_child_result, read_report
 
@@ -52,6 +52,7 @@ class BranchTool(BuiltinTool[BranchArguments]):
         round_.join()
         try:
             try:
+                self._logic.find_member(arguments)
                 await round_.take_earlier_results(own.session)
             except SandburError as error:
                 raise CallSuspended(error) from None
@@ -231,14 +232,14 @@ class _RunningBranch:
         if end.status == "interrupted":
             if not self._round.is_over:
                 raise CallSuspended(SandburError("A sub-agent was interrupted.", "Resume to go on."))
-            return self._make_stopped(child.id, child.state.turn_usage)
+            return self._make_stopped(child.id, count_usage(child, self._call_id))
         made = make_report(child, end)
         if not made.is_answer and not self._logic.keeps_failure(self._arguments):
-            keeps_error = end.status == "rate_limited" or is_repetition(child)
+            keeps_error = end.status == "rate_limited" or child.settings.is_repetition
             raise self._fail(child.error if keeps_error else None, made.error)
         if await self._has_ended_round(made):
             made = made.model_copy(update={"ends_round": True})
-        usage = child.state.turn_usage
+        usage = count_usage(child, self._call_id)
         return ToolOutcome("ok" if made.is_answer else "error", made.model_dump_json(), usage=usage)
 
     async def _take_failure(self, why: str) -> ToolOutcome:

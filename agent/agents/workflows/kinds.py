@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, Literal, cast
+from types import NoneType
+from typing import Any, Generic, Literal, cast, get_type_hints
 
-from typing_extensions import TypeVar, Unpack
+from typing_extensions import TypeForm, TypeVar, Unpack
 
+from ....actions.turn.output.types import TypedOutput, output_format_of
 from ....state.errors import UsageError, WorkflowFailed, WrongType
 from ...sdk.agent import Agent
+from ...sdk.arguments import parse_output_type
 from ...sdk.runs.result import ChildResult
 from .logic import (
     FirstAnswerLogic,
@@ -27,6 +31,7 @@ from .workflow import (
     Workflow,
     WorkflowArguments,
     find_typed,
+    make_lenient,
     make_parser,
     make_typed,
     prepare_steps,
@@ -118,6 +123,8 @@ class Sequential(Workflow[Any]):
 
     Args:
         steps: Agents and functions. The output of the last one is the output of the workflow.
+        output: The type of the output if the last step is a function. None: what the function is annotated to
+            return; without an annotation the output is a text.
         on_failure: As in `Parallel`; with `ignore` the next step gets what the failed one was given.
         options: See `WorkflowArguments`.
     """
@@ -127,16 +134,16 @@ class Sequential(Workflow[Any]):
     def __init__(
         self,
         *steps: Agent[Any] | Callable[[Any], Any],
+        output: TypeForm[Any] | None = None,
         on_failure: FailurePolicy = "fail",
         **options: Unpack[WorkflowArguments],
     ) -> None:
         rule = FailureRule.parse(on_failure)
         made = prepare_steps("Sequential", steps, rule, self._step_name, takes_functions=True)
-        last = steps[-1]
         super().__init__(
             made,
             lambda named: SequentialLogic(named, rule.keeps_failures),
-            find_typed(cast("Agent[Any]", last)) if isinstance(last, Agent) else None,
+            _find_type_of_last(steps[-1], output),
             options,
         )
 
@@ -234,6 +241,36 @@ class Vote(Workflow[Any]):
             _find_common_type(agents),
             options,
         )
+
+
+def _find_type_of_last(
+    last: Agent[Any] | Callable[[Any], Any], output: TypeForm[Any] | None
+) -> TypedOutput[Any] | None:
+    """Return the output of a sequence that ends with this step; None for a text.
+
+    `output` is its type if the step is a function. Raises `UsageError` if the step is an agent.
+    """
+    if isinstance(last, Agent):
+        if output is not None:
+            raise UsageError(
+                "Sequential: `output` is for a function as the last step.", "Give the agent its own `output`."
+            )
+        return find_typed(cast("Agent[Any]", last))
+    typed = parse_output_type(output) if output is not None else _find_returned_type(last)
+    return None if typed is None else make_typed({}, make_lenient(typed))
+
+
+def _find_returned_type(function: Callable[[Any], Any]) -> TypedOutput[Any] | None:
+    """Return the type that a function is annotated to return; None for a text, for any value and for none."""
+    try:
+        kind: Any = function
+        if not isinstance(function, type):
+            kind = get_type_hints(function if inspect.isroutine(function) else type(function).__call__).get(
+                "return"
+            )
+        return None if kind in (None, NoneType, str, Any, object) else output_format_of(kind)
+    except (NameError, TypeError, UsageError):
+        return None
 
 
 def _find_common_type(agents: Sequence[Agent[Any]]) -> Any:

@@ -73,13 +73,24 @@ class WorkflowLogic(ABC):
         return self._keeps_failures
 
     def find_member(self, arguments: BranchArguments) -> WorkflowAgent:
-        """Return the agent of a call. Raises `WorkflowFailed` if the workflow has changed since."""
-        if arguments.index < len(self.members):
-            return self.members[arguments.index]
+        """Return the agent of a call. Raises `WorkflowFailed` if the workflow has another one there now."""
+        place = self._find_place(arguments)
+        now = self.members[place].agent.name if place < len(self.members) else "missing"
+        if now == arguments.branch:
+            return self.members[place]
         raise WorkflowFailed(
-            f"The workflow has no agent {arguments.branch} at place {arguments.index} any more.",
-            "Go on with the workflow that began the session, or send a new message.",
+            f"The workflow has changed: agent {place + 1} was {arguments.branch} when the session began, and"
+            f" is {now} now.",
+            "Resume with the agents that it began with, or send a new message to begin again.",
         )
+
+    def check_members(self, turn: WorkflowTurn) -> None:
+        """Raise `WorkflowFailed` if the newest calls are of agents that the workflow does not have now."""
+        for use in turn.newest_uses:
+            self.find_member(BranchArguments.model_validate_json(use.arguments))
+
+    def _find_place(self, arguments: BranchArguments) -> int:
+        return arguments.index
 
     def watch(self) -> IsEnough:
         """Return a function that takes the results of one round of branches."""
@@ -154,8 +165,8 @@ class MapLogic(ParallelLogic):
         super().__init__(members, keeps_failures, stop_on)
         self._list_inputs = list_inputs
 
-    def find_member(self, arguments: BranchArguments) -> WorkflowAgent:
-        return self.members[0]
+    def _find_place(self, arguments: BranchArguments) -> int:
+        return 0
 
     async def advance(self, turn: WorkflowTurn) -> list[BranchArguments] | WorkflowAnswer:
         if turn.uses:

@@ -49,6 +49,8 @@ class WorkflowTurn:
     """Call id -> result."""
     answer: str | None = None
     """The text of the workflow's answer; None before it."""
+    newest_uses: Sequence[ToolUse] = ()
+    """The calls of its newest reply."""
 
     @property
     def content(self) -> UserContent:
@@ -121,11 +123,13 @@ def find_turn(history: Transcript, members: Sequence[WorkflowAgent]) -> Workflow
     An answer ends it, and so does the line about an interruption.
     """
     newest_first: list[ToolUse] = []
+    newest_uses: tuple[ToolUse, ...] = ()
     answers: dict[str, ToolResult] = {}
     message: Message | None = None
     answer: str | None = None
     for one in reversed(history):
         if one.role == "assistant" and one.tool_uses:
+            newest_uses = newest_uses or tuple(one.tool_uses)
             newest_first += reversed(one.tool_uses)
             message = None
         elif one.role == "assistant" and (message is not None or newest_first or answers):
@@ -136,4 +140,6 @@ def find_turn(history: Transcript, members: Sequence[WorkflowAgent]) -> Workflow
             answers |= {result.call_id: result for result in one.tool_results}
         elif one.origin == "person" and not one.tool_uses and message is None:
             message = one
-    return None if message is None else WorkflowTurn(members, message, newest_first[::-1], answers, answer)
+    if message is None:
+        return None
+    return WorkflowTurn(members, message, newest_first[::-1], answers, answer, newest_uses)

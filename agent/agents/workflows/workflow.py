@@ -14,6 +14,7 @@ from typing_extensions import TypedDict, TypeVar
 from ....actions.turn.output.format import OutputFormat
 from ....actions.turn.output.types import TypedOutput
 from ....state.application import ExecutionMode
+from ....state.conversation.messages import ToolUse
 from ....state.conversation.transcript import Transcript
 from ....state.errors import UsageError, WorkflowFailed, WrongType
 from ....state.session import SandboxWish
@@ -21,6 +22,7 @@ from ...config.settings import CONFINING
 from ...extensions.middleware.middleware import Middleware
 from ...runtime.agent_definition import Definition
 from ...sdk.agent import Agent
+from ...sdk.arguments import require_agent_name
 from ...sdk.runs.request import RunRequest
 from ...sdk.runs.result import ChildResult
 from ...sdk.runs.rules import RunRules
@@ -28,7 +30,7 @@ from ...session.run import Limits
 from ..child_settings import MODES_BY_FREEDOM
 from .branch_tool import BranchTool
 from .logic import RetryLogic, WorkflowLogic, WorkflowStep
-from .turn import WorkflowAgent, find_turn
+from .turn import BranchArguments, WorkflowAgent, find_turn
 from .workflow_model import WorkflowModel
 
 ResultT = TypeVar("ResultT", default=Any)
@@ -108,6 +110,13 @@ class WorkflowRules(RunRules[ResultT]):
             return () if turn is None else tuple(turn.results)
         except WorkflowFailed:
             return ()
+
+    def place_child(self, child: ChildResult, call: ToolUse) -> ChildResult:
+        arguments = BranchArguments.model_validate_json(call.arguments)
+        members = self.members()
+        output = members[arguments.index % len(members)].parse(child.output)
+        iteration = arguments.iteration or None
+        return replace(child, index=arguments.index, iteration=iteration, output=output)
 
 
 class Workflow(Agent[ResultT]):
@@ -224,7 +233,8 @@ def prepare_steps(
 ) -> list[Any]:
     """Return the steps of a workflow, with agents that are repeated if the rule says so.
 
-    Raises `WrongType` for a step of another type, and `UsageError` for none.
+    Raises `WrongType` for a step of another type, and `UsageError` for none, for a name that no agent of a
+    workflow can have, and for two agents of one name.
     """
     if not steps:
         raise UsageError(f"{kind} needs at least one agent.", f"Write {kind}(first, second).")
@@ -233,6 +243,7 @@ def prepare_steps(
             more = " and functions" if takes_functions else ""
             hint = "" if takes_functions or not callable(step) else "A function can be a step of Sequential."
             raise WrongType(f"{kind} takes agents{more}, and not {_describe(step)}.", hint)
+    _require_names(kind, steps, step_name)
     if not rule.retries:
         return list(steps)
     return [
@@ -241,6 +252,21 @@ def prepare_steps(
         else step
         for number, step in enumerate(steps, 1)
     ]
+
+
+def _require_names(kind: str, steps: Sequence[Any], step_name: str) -> None:
+    """Raise `UsageError` for a name that no agent of a workflow can have, and for two agents of one name.
+
+    An agent without a name has that of its place. One agent may have several places.
+    """
+    found: dict[str, Agent[Any]] = {}
+    for number, step in enumerate(steps, 1):
+        if isinstance(step, Agent):
+            agent = cast("Agent[Any]", step)
+            name = agent.name or f"{step_name}{number}"
+            require_agent_name(name)
+            if found.setdefault(name, agent) is not agent:
+                raise UsageError(f"{kind} has two agents called {name!r}.", "Give each its own name.")
 
 
 def _describe(value: Any) -> str:
@@ -271,12 +297,18 @@ def find_typed(agent: Agent[Any]) -> TypedOutput[Any] | None:
 def make_parser(agent: Agent[Any]) -> Callable[[Any], Any]:
     """Return the function that turns the JSON value of an agent's answer into the value of its type.
 
-    A value that does not fit stays as it is, such as the reason of an `escalate`.
+    A value that does not fit stays as it is.
     """
     typed = agent._rules.typed  # pyright: ignore[reportPrivateUsage]
+    return (lambda value: value) if typed is None else make_lenient(typed)
+
+
+def make_lenient(typed: TypedOutput[Any]) -> Callable[[Any], Any]:
+    """Return the parser of a type, with which a value that does not fit stays as it is, such as the reason of
+    an `escalate`."""
 
     def parse(value: Any) -> Any:
-        if typed is None or value is None:
+        if value is None:
             return value
         try:
             return typed.parse(value)

@@ -41,6 +41,7 @@ class WorkflowModel:
         if turn.answer is not None:
             text = turn.answer
         else:
+            self._logic.check_members(turn)
             step = await self._logic.advance(turn)
             if not isinstance(step, WorkflowAnswer):
                 yield Reply(_make_calls(step, len(history)), "tool_calls", Usage())

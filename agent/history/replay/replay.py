@@ -25,6 +25,8 @@ class Replayed:
     recorded_only: tuple[int, ...]
     """The number of steps that no run made, or whose run recorded too little. They are taken as recorded."""
     divergence: Divergence | None
+    not_run: tuple[str, ...] = ()
+    """The tools that real tools leave out: absent ones and those that start sub-agents."""
 
     @property
     def is_same(self) -> bool:
@@ -69,7 +71,8 @@ async def replay(
             " or an older version of Sandbur recorded too little for a replay.",
             "The next steps of the session can be replayed.",
         )
-    return Replayed(session_id, steps, first, seq, tuple(skipped), divergence)
+    not_run = tuple(sorted(walk.not_run))
+    return Replayed(session_id, steps, first, seq, tuple(skipped), divergence, not_run)
 
 
 @contextmanager

@@ -154,8 +154,10 @@ def _bind_ports(
     output = output_of(then)
     if output is not None and live.model is None:
         output = replace(output, check=make_recorded_check(stage))
-    recorded: Toolbox = {name: RecordedTool(tool, stage) for name, tool in offered.items()}
-    toolbox = recorded if tools is None else offered
+    toolbox: Toolbox = {
+        name: RecordedTool(tool, stage) if tools is None or not _can_run(tool) else tool
+        for name, tool in offered.items()
+    }
     places = tools and Places(tools.folder / "scratch", tools.folder / "cache", tools.folder)
     ports = Ports(
         session_id="",
@@ -185,6 +187,11 @@ def _bind_ports(
     return application, ports
 
 
+def _can_run(tool: Tool) -> bool:
+    """Return whether a walk can really run a tool: it is there, and starts no sub-agent."""
+    return not isinstance(tool, AbsentTool) and not tool.traits.is_resumable
+
+
 _BUGS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """Exceptions of an action that does not fit the recorded state. They become a difference, not a crash."""
 _MOST_FRAME_LINES = 8
@@ -201,6 +208,8 @@ class Walk:
         self._recording = recording
         self._today = today
         self._live = live
+        self.not_run: set[str] = set()
+        """The tools whose calls are taken as recorded, although tools are real."""
         self._tools: Mapping[str, str] = {}
         self._knows_all = True
         self._stage = Stage()
@@ -216,6 +225,7 @@ class Walk:
             summary = f"Today's graph has no action {', '.join(sorted(gone))}."
             return Divergence(moment.seq, moment.action, "route", summary)
         self._enter(application, moment)
+        self._note_not_run(moment)
         if moment.acts:
             if wrong := _route(moment, _next(application), comes_after=False):
                 return wrong
@@ -243,6 +253,16 @@ class Walk:
             summary = f"The state after the step differs in: {names}."
             return Divergence(moment.seq, moment.action, "state", summary, lines)
         return _route(moment, _next(application), comes_after=True)
+
+    def _note_not_run(self, moment: Moment) -> None:
+        if self._live.tools is None or self._ports is None:
+            return
+        toolbox = self._ports.toolbox
+        self.not_run |= {
+            call.tool
+            for call in moment.before["pending_tool_calls"]
+            if call.call_id in moment.started and isinstance(toolbox.get(call.tool), RecordedTool)
+        }
 
     def _compare_request(self, moment: Moment) -> RequestShape | None:
         asked, recorded = self._stage.asked, moment.called and moment.called.request

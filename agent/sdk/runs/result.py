@@ -50,8 +50,8 @@ class RunResult(Generic[OutputT]):
     notices: tuple[str, ...] = ()
     """Notices for the user, such as MCP servers that are left out, retries and compressions."""
     children: tuple[ChildResult, ...] = ()
-    """The results of its sub-agents. A workflow has those of all its agents, in the order of their calls;
-    another agent has those of the sub-agents that ended in this run."""
+    """The results of the sub-agents of this turn, in the order of the calls that started them; after a resume
+    also those that had ended before."""
     agent: str = ""
     """The name of the agent that has the conversation: that of the session, or another one after a hand-off.
     Empty if the agent has no name."""

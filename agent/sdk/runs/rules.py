@@ -15,6 +15,7 @@ from ....actions.tools.functions.parameters import Callee
 from ....actions.tools.functions.results import ToolError
 from ....actions.tools.functions.run_context import RunContext
 from ....actions.turn.output.types import TypedOutput
+from ....state.conversation.messages import ToolUse
 from ....state.conversation.transcript import Transcript
 from ....state.errors import SandburError, UsageError, WrongType
 from ...runtime.agent_definition import Instructions
@@ -151,6 +152,10 @@ class RunRules(Generic[OutputT]):
     def list_children(self, history: Transcript) -> tuple[ChildResult, ...]:
         """Return the results of the agents of a workflow in its newest turn; empty for another agent."""
         return ()
+
+    def place_child(self, child: ChildResult, call: ToolUse) -> ChildResult:
+        """Return the result of a sub-agent with its place in a workflow; unchanged for another agent."""
+        return child
 
     def parse(self, value: Any) -> OutputT:
         """Return the output of an answer; raises `ValueError` if the answer has another form."""

@@ -33,7 +33,8 @@ class Approvals:
     KEYS = ("y", "a", "s", "n", "r", "e", "v", "A")
     """All keys of the dialogue; which keys are offered depends on the call."""
 
-    def __init__(self, questions: Questions, always: Always, cwd: str, about: About) -> None:
+    def __init__(self, questions: Questions, always: Always | None, cwd: str, about: About) -> None:
+        """`always` is None while other sub-agents run: then no rule is added and no call is edited."""
         self._questions = questions
         self._renderer = questions.renderer
         self._always = always
@@ -93,9 +94,9 @@ class Approvals:
             case "A":
                 found = await self._ask_all(left)
                 return _Answer(found, True) if found else None
-            case "a" if not await self._always.choose(self._always.offers(edited)):
+            case "a" if self._always is None or not await self._always.choose(self._always.offers(edited)):
                 return None
-            case "s" if (offer := self._always.sandbox(edited)) is not None:
+            case "s" if self._always is not None and (offer := self._always.sandbox(edited)) is not None:
                 self._always.accept(offer)
                 self._renderer.know([edited])
                 return _Answer([make_decision(call_id, "approve", arguments=changed)], True)
@@ -162,11 +163,13 @@ class Approvals:
 
     def _choices(self, call: PendingCall, left: int) -> dict[str, str]:
         choices = {"y": "yes, once"}
-        if self._always.offers(call):
+        if self._always is not None and self._always.offers(call):
             choices["a"] = "always ..."
-        if self._always.sandbox(call) is not None:
+        if self._always is not None and self._always.sandbox(call) is not None:
             choices["s"] = "in the sandbox, and do not ask again for this session"
-        choices |= {"n": "no", "r": "no, with a reason", "e": "edit"}
+        choices |= {"n": "no", "r": "no, with a reason"}
+        if self._always is not None:
+            choices["e"] = "edit"
         if len(preview(call.tool, call.arguments, self._cwd)) > _MAX_LINES:
             choices["v"] = "view everything"
         if left > 1:

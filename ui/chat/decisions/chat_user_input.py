@@ -1,7 +1,7 @@
 """Asks the person in the chat what a running tool or a tool server wants to know."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 from ....actions.ports.user_input import UserAnswer, UserQuestion
@@ -9,6 +9,7 @@ from ...terminal.text.diffs import Line
 from ...terminal.text.form_fields import MOST_FIELDS, FormField, WrongValue, fields_of
 from ...terminal.text.sanitize import one_line, plain
 from ..input.live_line import LiveLine
+from ..input.wait_for_input import AnswerT
 from .questions import EMPTY_LINE, GivenAnswer, Questions
 
 _MOST_KEYS = 9
@@ -26,14 +27,26 @@ class ChatInput:
         self._questions = questions
         self._live = live
         self._turn = asyncio.Lock()
-        self._asking: asyncio.Task[UserAnswer] | None = None
+        self._asking: asyncio.Task[Any] | None = None
 
     async def ask(self, question: UserQuestion) -> UserAnswer:
         """Show the question and wait for the answer; Ctrl-C and Escape leave it without one."""
+        fields = fields_of(question.schema)
+        if len(fields) > MOST_FIELDS:
+            return _TOO_LONG
+        return await self.hold(lambda: self._ask(question, fields), _NO_RUN, _NOBODY)
+
+    async def hold(
+        self, ask: Callable[[], Coroutine[Any, Any, AnswerT]], without_run: AnswerT, unanswered: AnswerT
+    ) -> AnswerT:
+        """Return the answer of a dialogue that has the screen and the keys, one dialogue at a time.
+
+        `unanswered` is the answer if the run ends first or the terminal is lost.
+        """
         async with self._turn:
             if not self._live.is_open:
-                return _NO_RUN
-            asking = self._asking = asyncio.ensure_future(self._ask(question))
+                return without_run
+            asking = self._asking = asyncio.ensure_future(self._show(ask, unanswered))
             try:
                 await asyncio.wait([asking])
             except asyncio.CancelledError:
@@ -41,7 +54,7 @@ class ChatInput:
                 raise
             finally:
                 self._asking = None
-            return _NOBODY if asking.cancelled() else asking.result()
+            return unanswered if asking.cancelled() else asking.result()
 
     async def stop(self) -> None:
         """Close the open question, because its run has ended."""
@@ -49,20 +62,20 @@ class ChatInput:
             asking.cancel()
             await asyncio.wait([asking])
 
-    async def _ask(self, question: UserQuestion) -> UserAnswer:
-        fields = fields_of(question.schema)
-        if len(fields) > MOST_FIELDS:
-            return _TOO_LONG
+    async def _show(self, ask: Callable[[], Coroutine[Any, Any, AnswerT]], unanswered: AnswerT) -> AnswerT:
         with self._live.pause():
-            self._questions.show("Question", self._body(question), one_line(question.asked_by))
             try:
-                if question.url:
-                    return await self._ask_visit()
-                if question.schema:
-                    return await self._ask_values(fields)
-                return await self._ask_text(question.choices)
+                return await ask()
             except (EOFError, OSError):  # the terminal is lost
-                return _NOBODY
+                return unanswered
+
+    async def _ask(self, question: UserQuestion, fields: Sequence[FormField]) -> UserAnswer:
+        self._questions.show("Question", self._body(question), one_line(question.asked_by))
+        if question.url:
+            return await self._ask_visit()
+        if question.schema:
+            return await self._ask_values(fields)
+        return await self._ask_text(question.choices)
 
     def _body(self, question: UserQuestion) -> Iterator[Line]:
         for line in plain(question.text).split("\n"):

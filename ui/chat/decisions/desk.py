@@ -1,13 +1,14 @@
 """The questions about the calls of a session, and text that was typed at one of them."""
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ....agent.session.session import Session
-from ....state.calls import CallDecision
+from ....state.calls import CallDecision, PendingCall
 from .always import Always
 from .approvals import Approvals
-from .questions import Questions
+from .questions import CommandTyped, Questions
 from .settling import Settling
 
 
@@ -36,6 +37,34 @@ class DecisionDesk:
                 (one.reason or one.result for one in decisions if one.reason or one.result), ""
             )
         return decisions
+
+    async def ask_during_run(self, session: Session, calls: Sequence[PendingCall]) -> list[CallDecision]:
+        """Ask about calls of a sub-agent while others beside it run; return no decision if a question is left
+        open.
+
+        It is cancelled when the others have ended: then the run ends, and `ask` asks again.
+        """
+        lines = self._questions.renderer.lines
+        approvals = Approvals(self._questions, None, session.settings.cwd, session.waiting.describe)
+        self._questions.is_during_run = True
+        try:
+            while True:
+                try:
+                    return await approvals.ask(calls) or []
+                except CommandTyped:
+                    lines(
+                        [
+                            (
+                                "yellow",
+                                "  Commands wait until the run has ended; Esc leaves this open.",
+                            )
+                        ]
+                    )
+        except asyncio.CancelledError:
+            lines([("dim", "  The run ends here; the question comes again.")])
+            raise
+        finally:
+            self._questions.is_during_run = False
 
     def _enter(self, session: Session) -> None:
         cwd, waiting = session.settings.cwd, session.waiting

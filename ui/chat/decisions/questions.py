@@ -65,8 +65,9 @@ class OneKey:
         text_means: str = "",
         safe: str = "",
         during_run: bool = False,
+        takes_empty_line: bool = False,
     ) -> None:
-        """With `during_run`, the run handles signals, and an empty line is an answer, too."""
+        """With `during_run`, the run handles signals. With `takes_empty_line`, Enter alone is an answer."""
         self.listens = False
         self._is_displayed = False
         self._keys = frozenset(keys)
@@ -74,6 +75,7 @@ class OneKey:
         self._safe = safe
         self._text_means = text_means
         self._is_during_run = during_run
+        self._takes_empty_line = takes_empty_line
         self._alone = ""
         """The offered key if it is the only text on the line, otherwise empty."""
         self._timer: asyncio.TimerHandle | None = None
@@ -189,7 +191,7 @@ class OneKey:
         elif buffer.text.strip():
             text = clean(self._pastes.unfold(buffer.text)).strip()
             event.app.exit(result=GivenAnswer(text=text))
-        elif self._is_during_run:
+        elif self._takes_empty_line:
             self._alone = ""
             event.app.exit(result=EMPTY_LINE)
 
@@ -226,6 +228,8 @@ class Questions:
         self._open: PromptSession[Any] | None = None
         self._is_framed = False
         """True while a frame is open, which the row with the keys closes."""
+        self.is_during_run = False
+        """True while a run goes on beside the questions and handles signals."""
 
     @property
     def is_listening(self) -> bool:
@@ -305,14 +309,15 @@ class Questions:
         self._offer([f"[{key}] {text}" for key, text in choices.items()])
         keys = [key for key in choices if len(key) == 1]
         label = f"{question} [{'/'.join(keys)}] " if keys else f"{question} "
-        return await self._read(OneKey(label, keys, during_run=True), choices)
+        asked = OneKey(label, keys, during_run=True, takes_empty_line=True)
+        return await self._read(asked, choices)
 
     async def _ask(
         self, question: str, choices: dict[str, str], text_means: str = "", firm: str = "", safe: str = ""
     ) -> GivenAnswer:
         self._offer([f"[{key}] {text}" for key, text in choices.items()])
         label = f"{question} [{'/'.join(choices)}] "
-        return await self._read(OneKey(label, choices, firm, text_means, safe), choices)
+        return await self._read(OneKey(label, choices, firm, text_means, safe, self.is_during_run), choices)
 
     async def _read(self, question: OneKey, choices: dict[str, str]) -> GivenAnswer:
         """Return the answer, and print it."""
@@ -340,7 +345,8 @@ class Questions:
         self._open = PromptSession(question, key_bindings=_line_keys())
         quick_escape(self._open.app)
         try:
-            return clean(await self._open.prompt_async(default=default))
+            asking = self._open.prompt_async(default=default, handle_sigint=not self.is_during_run)
+            return clean(await asking)
         except EOFError:
             return None
         finally:

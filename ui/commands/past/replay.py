@@ -117,6 +117,9 @@ def _show(store: Store, replayed: Replayed) -> None:
             f"Not replayed: {_ranges(replayed.recorded_only)}; a person edited the state there, or the"
             " version of Sandbur stored too little for a replay."
         )
+    if replayed.not_run:
+        names = ", ".join(one_line(name) for name in replayed.not_run)
+        say(f"Neither run nor compared: {names}; these tools are absent here, or start sub-agents.")
     steps = "1 step" if replayed.steps == 1 else f"{replayed.steps} steps"
     if found is None:
         put(f"Replayed {steps} of session {replayed.session_id}: there is no difference.")

@@ -1,6 +1,5 @@
 """What cannot work about sub-agents is one clear sentence, and nothing that was done is lost."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,12 @@ from support.models.talk import environment
 
 from sandbur import Agent, Limits, ModelRequest, tool
 from sandbur.state.store.store import Store
-from sandbur.testing import ScriptedModel, TemporaryStore, ToolCall, temporary_store
+from sandbur.testing import ScriptedModel, TemporaryStore, ToolCall
 
 CYCLE = {
     "itself": {"a": "tools: Read, Agent(a)"},
     "each other": {"a": "tools: Read, Agent(b)", "b": "tools: Read, Agent(a)"},
 }
-
-
-@pytest.fixture
-def store() -> Iterator[TemporaryStore]:
-    with temporary_store() as lent:
-        yield lent
 
 
 def results_of(request: ModelRequest) -> list[str]:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,13 +14,7 @@ from support.waiting import until
 
 from sandbur import Agent, ModelRequest, PendingToolCall, tool
 from sandbur.state.store.store import Store
-from sandbur.testing import ScriptedModel, TemporaryStore, ToolCall, temporary_store
-
-
-@pytest.fixture
-def store() -> Iterator[TemporaryStore]:
-    with temporary_store() as lent:
-        yield lent
+from sandbur.testing import ScriptedModel, TemporaryStore, ToolCall
 
 
 def results_of(request: ModelRequest) -> list[str]:

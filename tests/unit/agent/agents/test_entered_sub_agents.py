@@ -3,7 +3,6 @@ that of its parent."""
 
 import asyncio
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,17 +11,11 @@ from support.commands.command import Command
 
 from sandbur import Agent, ModelRequest, ModelRetry, tool
 from sandbur.state.errors import SessionHeld, UsageError
-from sandbur.testing import ScriptedModel, TemporaryStore, ToolCall, temporary_store
+from sandbur.testing import ScriptedModel, TemporaryStore, ToolCall
 
 
 class Count(BaseModel):
     number: int
-
-
-@pytest.fixture
-def store() -> Iterator[TemporaryStore]:
-    with temporary_store() as lent:
-        yield lent
 
 
 def results_of(request: ModelRequest) -> list[str]:
@@ -149,10 +142,15 @@ def test_what_a_sub_agent_answers_to_a_person_is_what_its_parent_gets(store: Tem
                 await running
             corrected = await family.run("count only the red ones", session_id=await child_of(family))
             assert corrected.output == "answer to count only the red ones"
-            return (await session.run()).text
+            await family.run("and the blue ones", session_id=await child_of(family))
+            result = await session.run()
+            # The two answers of the sub-agent to the person, and the two replies of the parent.
+            assert result.usage.llm_calls == 4
+            assert [child.output for child in result.children] == ["answer to and the blue ones"]
+            return result.text
 
-    assert asyncio.run(run()) == "answer to count only the red ones"
-    assert asked == ["count all", "count only the red ones"]
+    assert asyncio.run(run()) == "answer to and the blue ones"
+    assert asked == ["count all", "count only the red ones", "and the blue ones"]
 
 
 def test_a_sub_agent_that_works_is_steered_and_not_entered(store: TemporaryStore) -> None:

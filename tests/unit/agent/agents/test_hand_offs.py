@@ -1,7 +1,7 @@
 """Hand-offs: a conversation goes on with another agent, which the first session calls as a sub-agent."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -21,12 +21,6 @@ HANDED_BACK = (
 )
 
 
-@pytest.fixture
-def store() -> Iterator[TemporaryStore]:
-    with temporary_store() as lent:
-        yield lent
-
-
 def give(agent: str, message: str = "charged twice") -> ToolCall:
     return ToolCall("hand_off", agent=agent, message=message)
 
@@ -35,9 +29,12 @@ def texts(request: ModelRequest) -> list[str]:
     return [message.text for message in request.messages]
 
 
+def results_of(request: ModelRequest) -> list[str]:
+    return [result.content for message in request.messages for result in message.tool_results]
+
+
 def last_result(request: ModelRequest) -> str:
-    found = [result.content for message in request.messages for result in message.tool_results]
-    return found[-1] if found else ""
+    return (results_of(request) or [""])[-1]
 
 
 def make(store: TemporaryStore, name: str, reply: Reply, **options: Any) -> Agent[Any]:
@@ -166,6 +163,31 @@ def test_a_function_that_returns_no_messages_is_a_mistake_that_the_model_reads(s
     (result,) = send(make_desk(store, target), "hi")
     assert "returned int, not a message" in str(result.text)
     assert result.agent == "desk"
+
+
+def test_a_function_that_fails_ends_the_run_which_a_resume_goes_on_with(store: TemporaryStore) -> None:
+    fails = [True]
+
+    def select(messages: Sequence[Message]) -> Any:
+        for message in messages:
+            if fails:
+                raise KeyError("order")
+            yield message
+
+    async def run() -> list[RunResult[Any]]:
+        target = Handoff(make(store, "billing", say("paid back")), history=select)
+        async with make_desk(store, target).session("s") as session:
+            first = await session.run("charged twice!")
+            fails.clear()
+            return [first, await session.run()]
+
+    failed, resumed = asyncio.run(run())
+    assert failed.error is not None
+    assert failed.error.message == (
+        "The `history` function of the hand-off to billing failed: KeyError: 'order'"
+    )
+    assert (failed.status, failed.exit_code, failed.output) == ("error", 1, None)
+    assert (resumed.output, resumed.agent, resumed.usage.llm_calls) == ("paid back", "billing", 2)
 
 
 def test_an_agent_hands_the_conversation_back_and_the_first_one_answers(store: TemporaryStore) -> None:
@@ -444,6 +466,36 @@ def test_a_hand_off_in_a_sub_agent_is_its_own_matter(store: TemporaryStore) -> N
 def test_two_agents_of_one_name_are_a_mistake(store: TemporaryStore, names: tuple[str, str]) -> None:
     with pytest.raises(UsageError, match="two agents called"):
         make_desk(store, *(make(store, name, say("x")) for name in names))
+
+
+def test_two_agents_of_one_name_behind_several_hand_offs_are_a_mistake(store: TemporaryStore) -> None:
+    def chain(last: str, **options: Any) -> Agent[Any]:
+        third = make(store, "third", say("x"), handoffs=[make(store, last, say("x"))])
+        second = make(store, "second", say("x"), handoffs=[third])
+        return make(store, options.pop("name", "first"), say("x"), handoffs=[second], **options)
+
+    for last, name in (("second", "first"), ("first", "first"), ("main", "")):
+        with pytest.raises(UsageError, match=f"Two agents that hand-offs can reach are called '{last}'"):
+            chain(last, name=name)
+    shared = make(store, "shared", say("x"))
+    middle = make(store, "middle", say("x"), handoffs=[shared])
+    assert make(store, "first", say("x"), handoffs=[shared, middle]).handoffs == (shared, middle)
+
+
+def test_a_call_after_the_most_hand_offs_starts_no_agent(store: TemporaryStore) -> None:
+    asked: list[str] = []
+
+    def desk(request: ModelRequest) -> Any:
+        refused = [text for text in results_of(request) if "do not call hand_off again" in text]
+        return "I answer" if len(refused) == 3 else give("billing")
+
+    def billing(request: ModelRequest) -> Any:
+        asked.append("billing")
+        return give("desk")
+
+    (result,) = send(make_desk(store, make(store, "billing", billing), reply=desk), "go")
+    assert (result.output, result.agent, len(asked)) == ("I answer", "desk", MOST_HAND_OFFS)
+    assert result.notices.count("desk has the conversation.") == MOST_HAND_OFFS
 
 
 @pytest.mark.parametrize("history", ["all", 0, True])

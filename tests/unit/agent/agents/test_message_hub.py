@@ -1,7 +1,6 @@
 """Message hubs: what one participant says the others hear, each in a session of its own."""
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any, Literal
 
 import pytest
@@ -9,13 +8,7 @@ from support.models.hub_cast import Cast, count_own, hear_all, write
 
 from sandbur import MessageHub, Middleware, ModelRequest, RunFailed, Unreachable, tool
 from sandbur.state.errors import SessionMoved, UsageError, WrongType
-from sandbur.testing import TemporaryStore, ToolCall, temporary_store
-
-
-@pytest.fixture
-def store() -> Iterator[TemporaryStore]:
-    with temporary_store() as lent:
-        yield lent
+from sandbur.testing import TemporaryStore, ToolCall
 
 
 def test_what_one_says_the_others_hear_with_its_name(store: TemporaryStore) -> None:

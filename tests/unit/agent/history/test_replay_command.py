@@ -111,7 +111,7 @@ def test_json_holds_the_same(command: Command) -> None:
     session_id = talk(command, "hello")
     expected: dict[str, Any] = {
         "type": "replay", "session_id": session_id, "steps": 2, "first_seq": 0, "last_seq": 1,
-        "recorded_only": [], "divergence": None, "exit_code": 0,
+        "recorded_only": [], "divergence": None, "not_run": [], "exit_code": 0,
     }  # fmt: skip
     assert json.loads(command.run("replay", session_id, "--json").out) == expected
     tamper(command, "UPDATE steps SET position = 'vibe_planner' WHERE seq = 1")

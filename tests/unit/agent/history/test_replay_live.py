@@ -9,6 +9,7 @@ from support.commands.recorded import READ, SHELL, WRITE, everything, record
 from support.models.real_ports import open_real
 from support.models.scripted import START, ScriptedModel, collect, finish, plan
 
+from sandbur import Agent
 from sandbur.actions.masking.masker import TextMasker
 from sandbur.agent.history.replay.recorded_ports import Divergence
 from sandbur.agent.history.replay.replay import replay
@@ -16,6 +17,8 @@ from sandbur.agent.history.replay.walk import Live, LiveTools
 from sandbur.state.calls import CallDecision
 from sandbur.state.errors import ModelError
 from sandbur.state.store.store import Store
+from sandbur.testing import ScriptedModel as AgentModel
+from sandbur.testing import ToolCall, temporary_store
 
 
 def answering(*turns: Any) -> Live:
@@ -96,6 +99,20 @@ async def test_what_was_denied_is_not_run_by_real_tools_either(store: Store, tmp
     await collect(session.decide([CallDecision(call_id=end.pending[0].call_id)]))
     assert await found(store, tools_in(tmp_path)) is None
     assert not (tmp_path / "effects").exists()
+
+
+async def test_calls_of_absent_tools_are_named_and_not_compared(tmp_path: Path) -> None:
+    with temporary_store() as lent:
+        worker = Agent(AgentModel(["looked"]), name="worker", description="Looks.")
+        start = ToolCall("task", description="look", prompt="x", agent="worker")
+        lead = Agent(AgentModel([start, "done"]), agents=[worker], store=lent.url, env=lent.env, cwd=tmp_path)
+        session_id = (await lead.run("go")).session_id
+        store = Store.open(lent.url)
+        try:
+            replayed = await replay(store, session_id, live=tools_in(tmp_path))
+        finally:
+            store.close()
+    assert (replayed.divergence, replayed.not_run) == (None, ("task",))
 
 
 async def test_a_real_call_ends_with_the_replay(store: Store, tmp_path: Path) -> None:

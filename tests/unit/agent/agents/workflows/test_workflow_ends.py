@@ -1,10 +1,11 @@
 """How a workflow ends early or badly: failures by policy, stopped branches, escalation, votes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from support.models.program_agents import last_text, make_agent
 
 from sandbur import (
     Agent,
@@ -23,23 +24,7 @@ from sandbur import (
     tool,
 )
 from sandbur.actions.ports.events import RunFinished, SubAgentEvent
-from sandbur.testing import ScriptedModel, TemporaryStore, ToolCall, temporary_store
-
-
-@pytest.fixture
-def store() -> Iterator[TemporaryStore]:
-    with temporary_store() as lent:
-        yield lent
-
-
-def last_text(request: ModelRequest) -> str:
-    return list(request.messages)[-1].text
-
-
-def make_agent(
-    store: TemporaryStore, reply: Callable[[ModelRequest], Any], name: str = "", **options: Any
-) -> Agent[Any]:
-    return Agent(ScriptedModel(reply), name=name, store=store.url, env=store.env, **options)
+from sandbur.testing import TemporaryStore, ToolCall
 
 
 def say(store: TemporaryStore, text: str, name: str = "") -> Agent[Any]:
@@ -257,7 +242,7 @@ def test_a_branch_that_had_not_begun_does_not_begin_after_the_end(store: Tempora
 def test_the_first_answer_wins_and_failures_do_not_count(store: TemporaryStore) -> None:
     workflow = FirstAnswer(breaking(store), until_stopped(store), say(store, "me"))
     assert workflow.run_sync("go").output == "me"
-    failed = FirstAnswer(breaking(store), breaking(store)).run_sync("go")
+    failed = FirstAnswer(breaking(store), breaking(store, name="other")).run_sync("go")
     assert failed.error is not None
     assert failed.error.message == "No agent of the workflow gave an answer: The provider is gone."
 
@@ -277,7 +262,10 @@ def test_the_first_answer_wins_and_failures_do_not_count(store: TemporaryStore) 
 def test_a_vote_takes_what_most_agents_answer(
     store: TemporaryStore, votes: list[str | None], options: dict[str, Any], expected: str
 ) -> None:
-    voters = [breaking(store) if vote is None else say(store, vote) for vote in votes]
+    voters = [
+        breaking(store, name=f"broken{number}") if vote is None else say(store, vote)
+        for number, vote in enumerate(votes)
+    ]
     result = Vote(*voters, **options).run_sync("go")
     assert expected == (result.output if result.error is None else result.error.message)
 

@@ -1,11 +1,12 @@
 """Workflows of agents: what each kind hands on, returns and refuses."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from support.models.program_agents import last_text, make_agent
 
 from sandbur import (
     Agent,
@@ -22,27 +23,11 @@ from sandbur import (
     tool,
 )
 from sandbur.state.errors import UsageError, WrongType
-from sandbur.testing import ScriptedModel, TemporaryStore, ToolCall, temporary_store
+from sandbur.testing import ScriptedModel, TemporaryStore, ToolCall
 
 
 class Score(BaseModel):
     value: int
-
-
-@pytest.fixture
-def store() -> Iterator[TemporaryStore]:
-    with temporary_store() as lent:
-        yield lent
-
-
-def last_text(request: ModelRequest) -> str:
-    return list(request.messages)[-1].text
-
-
-def make_agent(
-    store: TemporaryStore, reply: Callable[[ModelRequest], Any], name: str = "", **options: Any
-) -> Agent[Any]:
-    return Agent(ScriptedModel(reply), name=name, store=store.url, env=store.env, **options)
 
 
 def upper(store: TemporaryStore, name: str = "upper") -> Agent[Any]:
@@ -115,6 +100,24 @@ def test_outputs_have_the_types_of_their_agents(store: TemporaryStore) -> None:
     assert Sequential(upper(store), judge).run_sync("abc").output == Score(value=3)
     assert Loop(judge, max_iterations=1).run_sync("abc").output == Score(value=3)
     assert Vote(judge, judge).run_sync("abc").output == Score(value=3)
+
+
+def halve(score: Score) -> Score:
+    return Score(value=score.value // 2)
+
+
+async def halve_later(score: Score) -> Score:
+    return halve(score)
+
+
+def test_a_sequence_that_ends_with_a_function_has_the_type_that_it_returns(store: TemporaryStore) -> None:
+    judge = make_agent(store, lambda request: {"value": 8}, output=Score)
+    assert Sequential(judge, halve).run_sync("x").output == Score(value=4)
+    assert Sequential(judge, halve_later).run_sync("x").output == Score(value=4)
+    assert Sequential(judge, lambda score: score, output=Score).run_sync("x").output == Score(value=8)
+    assert Sequential(judge, lambda score: score).run_sync("x").output == '{"value":8}'
+    assert Parallel(Sequential(judge, halve), upper(store)).run_sync("x").output == [Score(value=4), "X"]
+    assert Loop(Sequential(judge, halve), max_iterations=2).run_sync("x").output == Score(value=4)
 
 
 def test_a_loop_ends_when_its_condition_holds(store: TemporaryStore) -> None:
@@ -294,6 +297,24 @@ def test_dependencies_reach_the_tools_of_the_agents(store: TemporaryStore) -> No
     [
         (lambda one: Parallel(), "Parallel needs at least one agent."),
         (lambda one: Parallel(one, len), "Parallel takes agents, and not len, "),
+        (lambda one: Sequential(one, output=Score), "Sequential: `output` is for a function "),
+        (
+            lambda one: Parallel(one, Agent(name="upper")),
+            "Parallel has two agents called 'upper'.",
+        ),
+        (
+            lambda one: Vote(Agent(), Agent(name="branch1")),
+            "Vote has two agents called 'branch1'.",
+        ),
+        (
+            lambda one: Sequential(Agent(name="my agent")),
+            "An agent that others start needs a name of letters, digits, _ and -, not 'my agent'.",
+        ),
+        (lambda one: Parallel(one, name="a" * 65), "Agent: `name` has 65 characters; 64 are the most."),
+        (lambda one: Parallel(one, name="a\x1b[31m"), "Agent: `name` has control characters: 'a\\x1b[31m'."),
+        (lambda one: Parallel(one, name="  "), "Agent: `name` has only spaces."),
+        (lambda one: Parallel(one, description="a\0"), "Agent: `description` has control characters: "),
+        (lambda one: Parallel(one, description=3), "Agent: `description` takes a text, and not an int."),
         (lambda one: Sequential(one, 3), "Sequential takes agents and functions, and not int, "),
         (lambda one: Parallel(one, on_failure="stop"), "on_failure='stop' is not possible."),
         (lambda one: Loop(one, max_iterations=0), "Loop: `max_iterations` takes a whole number from 1, "),

@@ -2,33 +2,24 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 from support.commands.command import Command
+from support.models.program_agents import last_text, make_agent
 
-from sandbur import Agent, Loop, Map, ModelRequest, Parallel, Sequential, retry, tool
+from sandbur import Agent, Loop, Map, ModelError, ModelRequest, Parallel, Sequential, retry, tool
 from sandbur.actions.ports.events import RunFinished, RunStarted, SubAgent, SubAgentEvent, TextDelta
+from sandbur.state.errors import UsageError
 from sandbur.state.store.store import Store
-from sandbur.testing import Say, ScriptedModel, TemporaryStore, ToolCall, temporary_store
+from sandbur.testing import Say, ScriptedModel, TemporaryStore, ToolCall
 
 
-@pytest.fixture
-def store() -> Iterator[TemporaryStore]:
-    with temporary_store() as lent:
-        yield lent
-
-
-def last_text(request: ModelRequest) -> str:
-    return list(request.messages)[-1].text
-
-
-def make_agent(
-    store: TemporaryStore, reply: Callable[[ModelRequest], Any], name: str = "", **options: Any
-) -> Agent[Any]:
-    return Agent(ScriptedModel(reply), name=name, store=store.url, env=store.env, **options)
+class Score(BaseModel):
+    value: int
 
 
 async def list_starts(workflow: Agent[Any], message: str = "go") -> list[tuple[SubAgent, str]]:
@@ -71,8 +62,8 @@ def test_attempts_are_counted_in_events(store: TemporaryStore) -> None:
     starts = asyncio.run(list_starts(Parallel(agent, on_failure=retry(1))))
     assert [(agent.branch, agent.iteration) for agent, _ in starts] == [
         ("one", None),
-        ("one/one", 1),
-        ("one/one", 2),
+        ("one", 1),
+        ("one", 2),
     ]
 
 
@@ -152,7 +143,8 @@ def test_two_branches_wait_for_decisions_of_their_own(store: TemporaryStore) -> 
     bought: list[str] = []
 
     async def run() -> list[Any]:
-        async with Parallel(buyer(store, bought), buyer(store, bought)).session() as session:
+        one = buyer(store, bought)
+        async with Parallel(one, one).session() as session:
             first = await session.run("go")
             second = await session.approve(first.pending[1].call_id)
             third = await session.deny(reason="enough")
@@ -287,6 +279,44 @@ def test_a_new_message_begins_an_interrupted_workflow_again(store: TemporaryStor
     assert len(result.children) == 1
 
 
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (
+            lambda one, two: Sequential(two, one),
+            "The workflow has changed: agent 2 was two when the session began, and is one now.",
+        ),
+        (
+            lambda one, two: Sequential(one),
+            "The workflow has changed: agent 2 was two when the session began, and is missing now.",
+        ),
+    ],
+)
+def test_a_resume_with_other_agents_says_which_one_does_not_fit(
+    store: TemporaryStore, make: Callable[..., Agent[Any]], sentence: str
+) -> None:
+    fails = [True]
+
+    def reply(request: ModelRequest) -> str:
+        if fails:
+            raise ModelError("The provider is gone.")
+        return "done by two"
+
+    one, two = make_agent(store, last_text, "one"), make_agent(store, reply, "two")
+
+    async def run(workflow: Agent[Any], message: str | None) -> Any:
+        async with workflow.session("s") as session:
+            return await session.run(message)
+
+    assert asyncio.run(run(Sequential(one, two), "go")).status == "error"
+    fails.clear()
+    refused = asyncio.run(run(make(one, two), None))
+    assert (refused.status, refused.error.code, refused.error.message) == (
+        "error", "workflow_failed", sentence,
+    )  # fmt: skip
+    assert asyncio.run(run(Sequential(one, two), None)).output == "done by two"
+
+
 def test_a_message_while_it_runs_does_not_disturb_a_workflow(store: TemporaryStore) -> None:
     async def run() -> Any:
         async with workflow.session("s") as session:
@@ -314,6 +344,80 @@ def test_children_of_an_ordinary_agent_are_in_its_result(store: TemporaryStore) 
     lead = Agent(ScriptedModel([call, "ok"]), agents=[worker], store=store.url, env=store.env)
     (child,) = lead.run_sync("go").children
     assert (child.name, child.status, child.output, child.usage.llm_calls) == ("worker", "done", "looked", 1)
+
+
+@pytest.mark.parametrize("is_same_process", [True, False])
+def test_a_resumed_run_has_the_results_of_agents_that_had_ended_in_their_order(
+    store: TemporaryStore, is_same_process: bool
+) -> None:
+    fails = [True]
+
+    def reply(request: ModelRequest) -> Any:
+        if fails:
+            raise ModelError("The provider is gone.")
+        return "late"
+
+    def judge(request: ModelRequest) -> Any:
+        return {"value": 3}
+
+    first = make_agent(store, reply, "first")
+    second = make_agent(store, judge, "second", output=Score)
+    workflow = Parallel(first, second)
+
+    async def run(message: str | None) -> Any:
+        async with workflow.session("s") as session:
+            failed = await session.run(message)
+            if is_same_process and message is not None:
+                fails.clear()
+                return await session.run()
+            return failed
+
+    result = asyncio.run(run("go"))
+    if not is_same_process:
+        again = asyncio.run(run(None))
+        assert again.status == "error"
+        assert ("second", "done", Score(value=3), 1) in [
+            (child.name, child.status, child.output, child.index) for child in again.children
+        ]
+        fails.clear()
+        result = asyncio.run(run(None))
+    assert [(child.name, child.output, child.index) for child in result.children] == [
+        ("first", "late", 0),
+        ("second", Score(value=3), 1),
+    ]
+
+
+@pytest.mark.parametrize("is_same_process", [True, False])
+def test_a_resumed_run_of_an_agent_has_the_results_of_the_sub_agents_of_its_turn(
+    store: TemporaryStore, is_same_process: bool
+) -> None:
+    fails = [True]
+    task = {"description": "look", "agent": "worker"}
+
+    def reply(request: ModelRequest) -> Any:
+        if list(request.messages)[-1].tool_results:
+            if fails:
+                raise ModelError("The provider is gone.")
+            return "ok"
+        return [ToolCall("task", prompt=one, **task) for one in ("a", "b")]
+
+    worker = make_agent(store, last_text, "worker", description="Looks.")
+    lead = make_agent(store, reply, agents=[worker])
+
+    async def run(*messages: str | None) -> Any:
+        async with lead.session("s") as session:
+            for message in messages:
+                result = await session.run(message)
+                fails.clear()
+            return result
+
+    result = asyncio.run(run("go", None) if is_same_process else run("go"))
+    result = result if is_same_process else asyncio.run(run(None))
+    assert [(child.name, child.status, child.output) for child in result.children] == [
+        ("worker", "done", "a"),
+        ("worker", "done", "b"),
+    ]
+    assert asyncio.run(run("again")).children[0].session_id != result.children[0].session_id
 
 
 PROGRAM = """
@@ -350,12 +454,15 @@ def test_the_command_runs_and_resumes_a_workflow(tmp_path: Path, command: Comman
 
 
 def test_a_workflow_without_its_program_is_one_sentence(store: TemporaryStore) -> None:
-    async def run() -> str:
-        async with Parallel(make_agent(store, last_text)).session("s") as session:
-            await session.run("go")
-        failed = Agent(ScriptedModel(last_text), store=store.url, env=store.env)
-        async with failed.session("s") as session:
-            return (await session.run("again")).status
+    agent = make_agent(store, last_text)
 
-    with pytest.raises(Exception, match="This session is a workflow, and its program is not loaded here"):
-        asyncio.run(run())
+    async def run(resumed: Agent[Any]) -> None:
+        async with Parallel(agent).session("s") as session:
+            await session.run("go")
+        async with resumed.session("s") as session:
+            await session.run("again")
+
+    with pytest.raises(UsageError, match="This session is a workflow, and its program is not loaded here"):
+        asyncio.run(run(agent))
+    with pytest.raises(UsageError, match="a workflow/parallel, and the agent here is a workflow/loop"):
+        asyncio.run(run(Loop(agent, max_iterations=1)))
