@@ -1,7 +1,7 @@
 """Turns of a hub that fail, and calls that a hub cannot serve: a block that goes on can still be repeated."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -9,15 +9,9 @@ from support.models.hub_cast import Cast, count_own, hear_all, write
 
 from sandbur import MessageHub, ModelRequest, RunFailed, Unreachable, tool
 from sandbur.state.errors import UsageError
-from sandbur.testing import TemporaryStore, ToolCall, temporary_store
+from sandbur.testing import TemporaryStore, ToolCall
 
 Play = Callable[[MessageHub], Awaitable[Any]]
-
-
-@pytest.fixture
-def store() -> Iterator[TemporaryStore]:
-    with temporary_store() as lent:
-        yield lent
 
 
 def fail_times(count: int) -> Callable[[ModelRequest], str]:
