@@ -357,6 +357,7 @@ def turn_rules(session: SessionSettings, output: OutputFormat | None) -> TurnRul
 
 def conditions_of(settings: SessionSettings, ports: Ports) -> Conditions:
     """Return the rules and limits of a run for its trace, because a later replay needs exactly these."""
+    terms = ports.inputs.plan_terms
     return Conditions(
         allow=settings.allow,
         deny=settings.deny,
@@ -372,6 +373,8 @@ def conditions_of(settings: SessionSettings, ports: Ports) -> Conditions:
         ephemeral={name: most for name, tool in ports.toolbox.items() if (most := tool.traits.ephemeral)},
         tools={spec.name: tool_digest(spec) for spec in ports.requests.first_offer.specs},
         flow_tools=tuple(name for name, tool in ports.toolbox.items() if tool.traits.is_of_flow),
+        plan_digest="" if terms is None else terms.digest,
+        plan_rules=() if terms is None else terms.rules,
         versions={spec.name: spec.version for spec in ports.requests.first_offer.specs if spec.version},
     )
 

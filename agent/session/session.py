@@ -395,7 +395,8 @@ class Session:
             options = merge_options(self.state.run_options, options)
         elif not options.task:
             # A person's message to a sub-agent belongs to its task: the parent gets the answer to it.
-            options = options.model_copy(update={"task": self.state.run_options.task})
+            begun = self.state.run_options
+            options = options.model_copy(update={"task": begun.task, "step": begun.step})
         self._use_model(options.model)
         return options
 

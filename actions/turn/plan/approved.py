@@ -1,13 +1,14 @@
-"""Begins a plan that a person approved by approving a call, and hides the secrets in such a plan."""
+"""Begins a plan that a person approved by approving a call, finds what it allows, and hides its secrets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ....state.application import PLANNED_BY_CALL, ApplicationState, VibeStep
+from ....state.application import PLANNED_BY_CALL, ApplicationState, PlanTerms, VibeStep
 from ....state.conversation.approved_plan import ApprovedPlan, ApprovedStep
 from ....state.conversation.messages import ToolResult
+from ...ports import Ports
 
 
 def begin_plan(state: ApplicationState, results: Iterable[ToolResult]) -> dict[str, Any]:
@@ -23,7 +24,13 @@ def begin_plan(state: ApplicationState, results: Iterable[ToolResult]) -> dict[s
     plan = plans[-1]
     ended = tuple(step for step in state.vibe_plan if step.has_ended)
     added = tuple(
-        VibeStep(step_id=str(number), description=step.description, expects=step.expects, allows=step.allows)
+        VibeStep(
+            step_id=str(number),
+            description=step.description,
+            expects=step.expects,
+            allows=step.allows,
+            after=name_steps_before(step.after, len(ended)),
+        )
         for number, step in enumerate(plan.steps, len(ended) + 1)
     )
     changes: dict[str, Any] = {
@@ -40,6 +47,19 @@ def begin_plan(state: ApplicationState, results: Iterable[ToolResult]) -> dict[s
     return changes
 
 
+def find_plan_terms(state: ApplicationState, ports: Ports) -> PlanTerms | None:
+    """Return what an approved plan allows now: the plan of the session, or that of the session which started
+    this one for a step of it. None without such a plan.
+    """
+    return state.plan_terms or ports.inputs.plan_terms
+
+
+def name_steps_before(after: Sequence[int] | None, ended: int) -> tuple[str, ...] | None:
+    """Return the ids of the steps with these numbers in a plan that follows `ended` other steps; None for
+    None."""
+    return None if after is None else tuple(str(ended + number) for number in sorted(set(after)))
+
+
 def mask_plan(plan: ApprovedPlan | None, mask: Callable[[str], str]) -> ApprovedPlan | None:
     """Return the plan without secrets, and without the rules that contain one."""
     if plan is None:
@@ -49,6 +69,7 @@ def mask_plan(plan: ApprovedPlan | None, mask: Callable[[str], str]) -> Approved
             description=mask(step.description),
             expects=mask(step.expects),
             allows=tuple(rule for rule in step.allows if mask(rule) == rule),
+            after=step.after,
         )
         for step in plan.steps
     )

@@ -2,10 +2,11 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 
 from ....state.conversation.messages import Message, ToolUse
 from ...ports import ToolSpec, build_object_schema
@@ -23,10 +24,31 @@ class StartPlan(_Decision):
 
 class PlannedStep(_Decision):
     description: str = Field(min_length=1)
+    after: list[int] | None = None
+    """The numbers of the earlier steps of the list that have to end before, from 1; None: all of them."""
 
 
 class SubmitPlan(_Decision):
     steps: list[PlannedStep] = Field(max_length=MAX_STEPS)
+
+    @field_validator("steps")
+    @classmethod
+    def _require_earlier_steps(cls, steps: list[PlannedStep]) -> list[PlannedStep]:
+        for number, step in enumerate(steps, 1):
+            if why := explain_wrong_order(number, step.after or ()):
+                raise PydanticCustomError("order", "{why}", {"why": why})
+        return steps
+
+
+def explain_wrong_order(number: int, after: Iterable[int]) -> str:
+    """Return why a step of a plan cannot come after these steps; empty if it can."""
+    wrong = next((one for one in after if not 0 < one < number), None)
+    if wrong is None:
+        return ""
+    earlier = (
+        "the first step comes after nothing" if number == 1 else f"its earlier steps are 1 to {number - 1}"
+    )
+    return f"step {number} cannot come after step {wrong}: {earlier}"
 
 
 class FinishStep(_Decision):
@@ -57,8 +79,16 @@ SUBMIT_PLAN = ToolSpec(
                         "description": {
                             "type": "string",
                             "description": "What this step does and what shows it is done.",
-                        }
-                    }
+                        },
+                        "after": {
+                            "type": "array",
+                            "items": {"type": "integer"},
+                            "description": "Numbers of the earlier steps of this list, from 1, whose results"
+                            " it needs; empty: none. Steps that need nothing of each other may run at the"
+                            " same time, each by a sub-agent. Leave it out for all earlier steps.",
+                        },
+                    },
+                    required=["description"],
                 ),
             }
         }
@@ -138,14 +168,16 @@ def why_unusable(use: ToolUse, expected: ToolSpec | None) -> str:
     return f"{use.tool} must be the only call of your message. Send it again, alone."
 
 
-def steps_from_text(text: str) -> list[str]:
+def steps_from_text(text: str) -> list[PlannedStep]:
     """Parse a plan from a text: a JSON plan, or its numbered or bulleted lines."""
     match = re.search(r"\{.*\}", text, re.DOTALL)
     if match:
         try:
             plan = SubmitPlan.model_validate(json.loads(match[0]))
-            return [step.description for step in plan.steps]
+            return plan.steps
         except ValueError:
             pass
     lines = (re.match(r"\s{0,3}(?:\d{1,2}[.)]|[-*•])\s+(.+)", line) for line in text.splitlines())
-    return [line[1].strip() for line in lines if line][:MAX_STEPS]
+    return [PlannedStep(description=line[1].strip()) for line in lines if line and line[1].strip()][
+        :MAX_STEPS
+    ]

@@ -277,6 +277,20 @@ class RecordedRouter:
         )
 
 
+class RecordedSubAgents:
+    """Starts sub-agents for steps of a plan where the recorded run started some. None of them runs."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def can_start(self, agent: str) -> bool:
+        calls: Sequence[PendingCall] = self._stage.moment.after["pending_tool_calls"]
+        return any(call.origin == "plan" for call in calls)
+
+    async def run(self, task: object, context: ToolContext) -> ToolOutcome:
+        raise AssertionError("a replay starts no sub-agent: calls have their recorded results")
+
+
 class RecordedAdvice:
     """Returns the recorded answers of hooks. No hook runs."""
 
