@@ -16,7 +16,7 @@ from .turn.calls.result_eviction import evict_old_results
 from .turn.calls.tool_results import find_ending_result, find_settled_result, refusal, result, with_results
 from .turn.calls.tool_runner import ReadyCall, ToolRunner, record_refusal, runs_concurrently
 from .turn.flows.flow_turn import conclude_flow, is_flow_round
-from .turn.plan.parallel_steps import find_steps_to_close
+from .turn.plan.parallel_steps import close_ended_steps
 from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
 
 
@@ -105,8 +105,7 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
         after = state.model_copy(update=changes)
         return {**changes, **await conclude_flow(after, _in_order(results)[-1], ports)}
     changes = evict_old_results(state, changes, results.values(), ports)
-    changes |= find_steps_to_close(state.model_copy(update=changes))
-    return _announce(changes, state, ports)
+    return _announce(close_ended_steps(state, changes), state, ports)
 
 
 async def _record_relayed(calls: Sequence[PendingCall], ports: Ports) -> None:

@@ -150,8 +150,12 @@ def end_answered_steps(
     return {"vibe_plan": tuple(ended.get(step.step_id, step) for step in state.vibe_plan)}
 
 
-def find_steps_to_close(state: ApplicationState) -> Changes:
-    """Return the state changes after the last result of parallel steps: they are to be closed together."""
-    steps = state.open_parallel_steps
-    are_ended = not state.pending_tool_calls and all(step.has_ended for step in steps)
-    return {"active_step_id": steps[0].step_id} if steps and are_ended else {}
+def close_ended_steps(before: ApplicationState, changes: Changes) -> Changes:
+    """Return the state changes of results, with those that let the parallel steps be closed together.
+
+    That is after the last of their results.
+    """
+    first = next(iter(before.open_parallel_steps), None)
+    if first is None or changes["pending_tool_calls"]:
+        return changes
+    return {**changes, "active_step_id": first.step_id}
