@@ -109,7 +109,8 @@ STEP_OPEN = TransitionCondition(
     "interrupted", lambda s: s.active_step is not None and s.active_step.status == "in_progress"
 )
 STEP_ENDED = TransitionCondition(
-    "steps ended", lambda s: s.active_step is not None and s.active_step.has_ended
+    "steps ended",
+    lambda s: not s.pending_tool_calls and s.active_step is not None and s.active_step.has_ended,
 )
 ENDED = TransitionCondition("no open turn", lambda s: not s.turn_open)
 IN_STEP = TransitionCondition("in a step", lambda s: s.active_step_id is not None)

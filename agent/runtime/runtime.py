@@ -164,6 +164,8 @@ class Runtime:
             **stored,
             **(labels or {}),
             **_keep_definition(definition, masker),
+            # Only these sessions may start agents like themselves, which work on steps side by side.
+            "orders_steps": self._loads and definition.has_builtin_tools and definition.has_planning,
             "variables": {**definition.variables, **session.variables, **(variables or {})},
         }
         if output_schema is not None:

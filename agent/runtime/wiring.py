@@ -35,7 +35,7 @@ from ...actions.tools.registry import FindsService, usual_network_tools
 from ...actions.turn.calls.approval_fingerprint import take_fingerprint
 from ...actions.turn.calls.tool_results import session_temp
 from ...actions.turn.output.format import OutputFormat, output_format
-from ...actions.turn.plan.decision_tools import DECISION_TOOLS, final_answer
+from ...actions.turn.plan.decision_tools import final_answer, list_decision_tools
 from ...state.application import ExecutionMode, PlanTerms
 from ...state.calls import ApprovalFingerprint, PendingCall
 from ...state.conversation.messages import NO_EQUIPMENT, encodable
@@ -264,7 +264,7 @@ def offers_of(
 
     A session with an output type always has a tool for it, so that all models get the same tools.
     """
-    steering = DECISION_TOOLS if session.has_planning else ()
+    steering = list_decision_tools(session.orders_steps) if session.has_planning else ()
     toolbox = {name: tool for name, tool in toolbox.items() if not tool.traits.is_of_flow}
     callers = [tool for tool in toolbox.values() if implements(tool, CallsTools)]
     hidden = {name for caller in callers for name in caller.list_hidden()}

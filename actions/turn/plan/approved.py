@@ -10,6 +10,10 @@ from ....state.conversation.approved_plan import ApprovedPlan, ApprovedStep
 from ....state.conversation.messages import ToolResult
 from ...ports import Ports
 
+OUTSIDE_PLAN = "outside the plan: "
+"""The beginning of a question about a call that the approved plan does not allow. An approval covers the call
+without the plan, too."""
+
 
 def begin_plan(state: ApplicationState, results: Iterable[ToolResult]) -> dict[str, Any]:
     """Return the state changes that begin the plan of a call that a person approved; empty without one.

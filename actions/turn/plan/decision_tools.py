@@ -67,33 +67,34 @@ START_PLAN = ToolSpec(
         {"goal": {"type": "string", "description": "The whole goal in one or two sentences."}}
     ),
 )
-SUBMIT_PLAN = ToolSpec(
-    "submit_plan",
-    "Hand in the plan when you are asked for one: the steps still to do, in order.",
-    build_object_schema(
-        {
-            "steps": {
-                "type": "array",
-                "items": build_object_schema(
-                    {
-                        "description": {
-                            "type": "string",
-                            "description": "What this step does and what shows it is done.",
-                        },
-                        "after": {
-                            "type": "array",
-                            "items": {"type": "integer"},
-                            "description": "Numbers of the earlier steps of this list, from 1, whose results"
-                            " it needs; empty: none. Steps that need nothing of each other may run at the"
-                            " same time, each by a sub-agent. Leave it out for all earlier steps.",
-                        },
-                    },
-                    required=["description"],
-                ),
-            }
-        }
-    ),
-)
+_DESCRIPTION: Mapping[str, Any] = {
+    "description": {
+        "type": "string",
+        "description": "What this step does and what shows it is done.",
+    }
+}
+_AFTER: Mapping[str, Any] = {
+    "after": {
+        "type": "array",
+        "items": {"type": "integer"},
+        "description": "Numbers of the earlier steps of this list, from 1, whose results it needs; empty if"
+        " it needs none. Steps that need nothing of each other run at the same time, each by a sub-agent, so"
+        " they must not change the same files. Leave it out if it comes after all earlier steps.",
+    }
+}
+
+
+def _make_submit_plan(step: Mapping[str, Any]) -> ToolSpec:
+    steps = {"type": "array", "items": build_object_schema(step, ["description"])}
+    return ToolSpec(
+        "submit_plan",
+        "Hand in the plan when you are asked for one: the steps still to do, in order.",
+        build_object_schema({"steps": steps}),
+    )
+
+
+SUBMIT_PLAN = _make_submit_plan(_DESCRIPTION)
+_SUBMIT_ORDERED_PLAN = _make_submit_plan({**_DESCRIPTION, **_AFTER})
 FINISH_STEP = ToolSpec(
     "finish_step",
     "Close the current plan step, once you have seen the results of its calls. Call it alone.",
@@ -108,6 +109,13 @@ FINISH_STEP = ToolSpec(
     ),
 )
 DECISION_TOOLS = (START_PLAN, SUBMIT_PLAN, FINISH_STEP)
+
+
+def list_decision_tools(orders_steps: bool) -> tuple[ToolSpec, ...]:
+    """Return the planning tools. If `orders_steps` is true, a step of a plan may name the steps before it."""
+    return (START_PLAN, _SUBMIT_ORDERED_PLAN, FINISH_STEP) if orders_steps else DECISION_TOOLS
+
+
 _KINDS: dict[str, type[BaseModel]] = {
     START_PLAN.name: StartPlan,
     SUBMIT_PLAN.name: SubmitPlan,
