@@ -49,7 +49,9 @@ async def step_summarizer(state: ApplicationState, ports: Ports) -> Changes:
         line = step_line(one)
         ports.emit(MessageAdded("assistant", line))
         ports.emit(StepChanged(one.step_id, one.status, one.analysis))
-        messages += (*find_person_messages(one), assistant_message(line, "runtime"))
+        # What a person writes while steps run side by side is in none of them.
+        messages += () if one.call_id else find_person_messages(one)
+        messages.append(assistant_message(line, "runtime"))
     history = state.chat_history.append(*messages, *changes.pop("notes"))
     return {"vibe_plan": plan, "active_step_id": None, "chat_history": history, **changes}
 

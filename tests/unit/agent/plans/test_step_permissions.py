@@ -1,5 +1,6 @@
 """A sub-agent that works on a step of an approved plan may do what its own step names, and only then."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,7 +15,9 @@ from sandbur.actions.ports.events import RunFinished
 from sandbur.agent.agents.task import child_session_id
 from sandbur.agent.runtime.runtime import Runtime
 from sandbur.agent.session.session import Session
+from sandbur.state.application import ApplicationState
 from sandbur.state.calls import CallDecision
+from sandbur.state.store.deltas import void_approvals
 
 PLAN = """\
 # Write two files
@@ -124,6 +127,27 @@ async def test_an_agent_below_the_sub_agent_of_a_step_works_without_the_plan(tmp
         (asked,) = session.state.calls_to_decide
         assert (asked.tool, asked.sub_agent is not None) == ("write_file", True)
         assert not (tmp_path / "work/first.txt").exists()
+
+
+async def test_the_sub_agent_of_an_imported_session_asks(tmp_path: Path) -> None:
+    async with approved(tmp_path, step1=writes("other.txt")) as (_, _, session, _):
+        terms = session.state.find_terms_of_call("step-1")
+        assert terms is not None
+        assert terms.rules
+        fields = void_approvals(json.loads(session.state.model_dump_json()))
+        terms = ApplicationState.model_validate(fields).find_terms_of_call("step-1")
+        assert terms is not None
+        assert terms.rules == ()
+
+
+async def test_a_fork_in_the_middle_of_a_step_goes_on_under_its_own_plan(tmp_path: Path) -> None:
+    async with approved(tmp_path, step1=writes("other.txt", "first.txt")) as (_, runtime, session, _):
+        forked = await runtime.resume(await runtime.fork(session.id))
+        (asked,) = forked.state.calls_to_decide
+        _, ended = await collect(forked.decide([CallDecision(call_id=asked.call_id, approved=True)]))
+        assert ended.status == "done", ended
+        assert (tmp_path / "work/first.txt").exists()
+        await require_sound(runtime.store, forked.id)
 
 
 async def test_a_failed_step_ends_the_plan_once_the_others_have_ended(tmp_path: Path) -> None:
