@@ -175,9 +175,7 @@ def judge_fully(
     if problem := "" if use.masked else _explain_placeholder(tool, use.arguments, ports):
         return _invalid(use, problem), None, None
     origin: Origin = use.origin if isinstance(use, PendingCall) else "model"
-    # Who approved a plan approved that its steps begin.
-    plan = None if origin == "plan" else find_plan_terms(state, ports)
-    verdict = ports.gate.judge(tool, parsed, state.execution_mode, plan=plan)
+    verdict = ports.gate.judge(tool, parsed, state.execution_mode, plan=find_plan_terms(state, ports, origin))
     preset = tool.traits.preset and ports.masker.text(tool.traits.preset)
     decision, by, reason = combine_decisions(verdict, hook, origin)
     call = PendingCall(

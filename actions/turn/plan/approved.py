@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ....state.application import PLANNED_BY_CALL, ApplicationState, PlanTerms, VibeStep
+from ....state.calls import Origin
 from ....state.conversation.approved_plan import ApprovedPlan, ApprovedStep
 from ....state.conversation.messages import ToolResult
 from ...ports import Ports
@@ -51,11 +52,13 @@ def begin_plan(state: ApplicationState, results: Iterable[ToolResult]) -> dict[s
     return changes
 
 
-def find_plan_terms(state: ApplicationState, ports: Ports) -> PlanTerms | None:
-    """Return what an approved plan allows now: the plan of the session, or that of the session which started
-    this one for a step of it. None without such a plan.
+def find_plan_terms(state: ApplicationState, ports: Ports, origin: Origin = "model") -> PlanTerms | None:
+    """Return what an approved plan allows now to calls of this origin: the plan of the session, or that of
+    the session which started this one for a step of it. None without such a plan.
+
+    A call by which the plan starts a step is not held to it: who approved the plan approved its steps.
     """
-    return state.plan_terms or ports.inputs.plan_terms
+    return None if origin == "plan" else state.plan_terms or ports.inputs.plan_terms
 
 
 def name_steps_before(after: Sequence[int] | None, ended: int) -> tuple[str, ...] | None:

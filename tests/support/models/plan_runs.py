@@ -1,6 +1,6 @@
 """Runs plans in this process: a model server submits the plan, and works on each step as a test says."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,7 @@ class Plans:
         return call("start_plan", goal="the goal")
 
     @asynccontextmanager
-    async def runtime(self, mode: str = "yolo") -> AsyncIterator[Runtime]:
+    async def runtime(self, mode: str = "yolo") -> AsyncGenerator[Runtime]:
         with ModelServer(self.respond) as server:
             own = {
                 "SANDBUR_HOME": str(self.folder / "data"),
@@ -98,6 +98,6 @@ class Plans:
 async def require_sound(store: Store, session_id: str) -> None:
     """Check that the records fit, and that the session and its sub-agents replay."""
     for one in (session_id, *(child.id for child in store.index.children_of(session_id, limit=50))):
-        assert not audit(store.database, [one]).breaches
+        assert not audit(store.database, [*store.index.ancestors(one), one]).breaches
         found = await replay(store, one)
         assert found.divergence is None, found.divergence
