@@ -13,6 +13,7 @@ from support.models.server import Answer, call
 from sandbur.actions.ports.events import StepChanged, SubAgentEvent, ToolStarted
 from sandbur.actions.turn.plan.parallel_steps import list_ready_steps, list_steps_before
 from sandbur.agent.agents.task import child_session_id
+from sandbur.agent.history.timeline import list_timeline
 from sandbur.state.application import VibeStep
 from sandbur.state.calls import CallDecision
 
@@ -48,6 +49,15 @@ async def test_a_diamond_runs_its_middle_side_by_side(tmp_path: Path) -> None:
     started = {one.call_id: one.step_id for one in events if isinstance(one, ToolStarted)}
     assert {one: started[one] for one in ("step-2", "step-3")} == {"step-2": "2", "step-3": "3"}
     assert {one.agent.call_id for one in events if isinstance(one, SubAgentEvent)} == {"step-2", "step-3"}
+
+
+async def test_the_timeline_names_the_steps_that_run_side_by_side(tmp_path: Path) -> None:
+    plans = Plans(tmp_path, DIAMOND)
+    async with plans.runtime() as runtime:
+        session = await runtime.create()
+        await collect(session.send("do it"))
+        steps = [one.text for one in list_timeline(runtime.store.database, session.id)]
+    assert "steps 2, 3 begin side by side" in steps
 
 
 async def test_a_sub_agent_knows_the_goal_the_plan_and_the_steps_before_its_own(tmp_path: Path) -> None:
