@@ -45,6 +45,8 @@ class Plans:
         self._plans = list(plans)
         self._work = work
         self.env: dict[str, str] = {}
+        self.rules: dict[str, Any] = {}
+        """Settings beside model, mode and folder, such as `deny`."""
         self.proposal = ""
         """The Markdown of a plan that the model proposes for an approval, before it answers."""
 
@@ -75,7 +77,7 @@ class Plans:
             }
             (self.folder / "work").mkdir(exist_ok=True)
             settings = {"model": "openai-chat/gpt-test", "mode": mode, "cwd": self.folder / "work"}
-            runtime = Runtime.open(settings, {**environment(server), **own, **self.env})
+            runtime = Runtime.open({**settings, **self.rules}, {**environment(server), **own, **self.env})
             try:
                 yield runtime
             finally:

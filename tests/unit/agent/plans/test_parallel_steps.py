@@ -1,5 +1,6 @@
 """Steps of a plan that need nothing of each other run side by side, each as a sub-agent."""
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from support.models.plan_runs import Plans, Work, end, require_sound, shell, ste
 from support.models.scripted import collect
 from support.models.server import Answer, call
 
-from sandbur.actions.ports.events import StepChanged, SubAgentEvent, ToolStarted
+from sandbur.actions.ports.events import StepChanged, SubAgentEvent, ToolFinished, ToolStarted
 from sandbur.actions.turn.plan.parallel_steps import list_ready_steps, list_steps_before
 from sandbur.agent.agents.task import child_session_id
 from sandbur.agent.history.timeline import list_timeline
@@ -92,6 +93,39 @@ async def test_without_sub_agents_the_steps_run_in_sequence(tmp_path: Path) -> N
     plans.env = {"SANDBUR_AGENT_DEPTH": "0"}
     _, ended, _ = await plans.run()
     assert (ended.status, plans.children) == ("done", [])
+
+
+@pytest.mark.parametrize("rules", [{"deny": ["task"]}, {"ask": ["task"]}])
+async def test_a_rule_against_sub_agents_leaves_the_steps_in_sequence(
+    tmp_path: Path, rules: dict[str, list[str]]
+) -> None:
+    plans = Plans(tmp_path, DIAMOND)
+    plans.rules = rules
+    _, ended, _ = await plans.run("interactive")
+    assert (ended.status, plans.children) == ("done", [])
+
+
+async def test_an_interrupted_run_goes_on_with_the_steps_that_had_not_ended(tmp_path: Path) -> None:
+    def wait(past: Past) -> Answer:
+        return end("went on") if past.rounds else shell("until [ -e go ]; do sleep 0.02; done")
+
+    plans = Plans(tmp_path, (step("one", None), step("two", None)), step1=wait)
+    async with plans.runtime() as runtime:
+        session = await runtime.create()
+        is_running = has_ended = False
+        stopping: list[asyncio.Future[None]] = []
+        async for event in session.send("do it"):
+            inner = event.event if isinstance(event, SubAgentEvent) else None
+            is_running |= isinstance(inner, ToolStarted)
+            has_ended |= isinstance(event, ToolFinished) and event.call_id == "step-2"
+            if is_running and has_ended and not stopping:
+                stopping.append(asyncio.ensure_future(session.interrupt()))
+        await asyncio.gather(*stopping)
+        assert [one.status for one in session.state.vibe_plan] == ["in_progress", "in_progress"]
+        _, ended = await collect(session.carry_on())
+        assert [one.summary for one in ended.steps] == ["went on", "summary 2"]
+        await require_sound(runtime.store, session.id)
+    assert len([past for past in plans.pasts if past.step == "2"]) == 1
 
 
 async def test_a_failed_step_lets_the_others_end_before_the_plan_is_revised(tmp_path: Path) -> None:
