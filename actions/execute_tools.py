@@ -16,6 +16,7 @@ from .turn.calls.result_eviction import evict_old_results
 from .turn.calls.tool_results import find_ending_result, find_settled_result, refusal, result, with_results
 from .turn.calls.tool_runner import ReadyCall, ToolRunner, record_refusal, runs_concurrently
 from .turn.flows.flow_turn import conclude_flow, is_flow_round
+from .turn.plan.parallel_steps import close_ended_steps
 from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
 
 
@@ -37,6 +38,8 @@ from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
         "flow",
         "user_input",
         "approved_plan",
+        "parallel_steps",
+        "phase",
     ],
     writes=[
         "chat_history",
@@ -101,7 +104,8 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
     if not left and is_flow_round(state):
         after = state.model_copy(update=changes)
         return {**changes, **await conclude_flow(after, _in_order(results)[-1], ports)}
-    return _announce(evict_old_results(state, changes, results.values(), ports), state, ports)
+    changes = evict_old_results(state, changes, results.values(), ports)
+    return _announce(close_ended_steps(state, changes), state, ports)
 
 
 async def _record_relayed(calls: Sequence[PendingCall], ports: Ports) -> None:
@@ -140,7 +144,7 @@ async def _end_run(
     for offset, call in enumerate(state.pending_tool_calls):
         if offset not in results and call.sub_agent is None:
             results[offset] = result(call, "error", NOT_RUN.format(tool=last.tool))
-            await record_refusal(ports, results[offset], state.active_step_id)
+            await record_refusal(ports, results[offset], state.find_step_id(call.call_id))
     if more := await ask_hooks_to_continue(state, ports, last.ends_run or ""):
         return with_results(state, _in_order(results), more=more)
     changes = with_results(state, _in_order(results))
@@ -172,9 +176,9 @@ async def _collect_known_results(state: ApplicationState, ports: Ports) -> dict[
             continue
         results[offset] = answer
         if known is None or known.result is None:
-            await record_refusal(ports, answer, state.active_step_id)
+            await record_refusal(ports, answer, state.find_step_id(call.call_id))
         else:
-            ports.emit(ToolFinished.of(answer, state.active_step_id))
+            ports.emit(ToolFinished.of(answer, state.find_step_id(call.call_id)))
     return results
 
 

@@ -1,6 +1,6 @@
 """Takes the person's input: a message opens a turn, a slash command is answered at once."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from ..state.application import ApplicationState, Usage, VibeStep
@@ -21,7 +21,7 @@ from .turn.calls.tool_results import close_calls
 from .turn.calls.user_command import propose_user_command
 from .turn.commands import answer_command
 from .turn.flows.flow_turn import answer_by_command, begin_flow, route_message, route_to_speaker
-from .turn.plan.step_turn import MAX_SUMMARY_CHARS, with_step
+from .turn.plan.step_turn import MAX_SUMMARY_CHARS, step_line, with_step
 from .turn.steering import (
     STEERING_FIELDS,
     add_hub_messages,
@@ -37,6 +37,7 @@ _NEW_TURN: dict[str, Any] = {
     "vibe_plan": (),
     "approved_plan": None,
     "active_step_id": None,
+    "parallel_steps": (),
     "pending_tool_calls": (),
     "last_round_denied": False,
     "replans": 0,
@@ -59,6 +60,7 @@ _NEW_TURN: dict[str, Any] = {
         "turn_open",
         "vibe_plan",
         "active_step_id",
+        "parallel_steps",
         "pending_tool_calls",
         "equipment",
         "run_options",
@@ -173,9 +175,12 @@ async def _close_open_turn(state: ApplicationState, ports: Ports) -> Application
         return state
 
     is_open = state.turn_open
+    steps = {step.step_id for step in state.open_parallel_steps}
     state = await close_calls(state, ports)
     if not is_open:
         return state  # The person's own shell command was interrupted.
+    if steps:
+        return _close_parallel_steps(state, steps)
     step = state.active_step
     note = "(interrupted before an answer)"
     if step is not None:
@@ -185,6 +190,13 @@ async def _close_open_turn(state: ApplicationState, ports: Ports) -> Application
     messages = () if step is None else find_person_messages(step)
     history = state.chat_history.append(*messages, assistant_message(note, "runtime"))
     return state.model_copy(update={"chat_history": history})
+
+
+def _close_parallel_steps(state: ApplicationState, steps: Collection[str]) -> ApplicationState:
+    """Record how each of the steps that ran side by side ended; each has its result already."""
+    lines = [step_line(step) for step in state.vibe_plan if step.step_id in steps]
+    notes = [assistant_message(line, "runtime") for line in (*lines, "(interrupted before an answer)")]
+    return state.model_copy(update={"chat_history": state.chat_history.append(*notes)})
 
 
 def _quote_partial_answer(step: VibeStep) -> str:

@@ -20,13 +20,22 @@ from .turn.output.answer_check import (
 )
 from .turn.output.format import OutputFormat
 from .turn.plan.decision_tools import START_PLAN, SUBMIT_PLAN, StartPlan, find_decision
+from .turn.plan.step_turn import close_turn_of_step, end_step_of_parent
 from .turn.run_end import ask_hooks_to_continue, rewrite_answer
 from .turn.steering import STEERING_FIELDS, add_steering_to_chat
 from .turn.tool_choice import refuse_calls, use_up_tool_choice
 
 _PLAN_STARTED = f"A plan is made first. Now call {SUBMIT_PLAN.name} with its steps."
 _NOT_RUN = "Not run: a plan is made first."
-_WRITES = ["chat_history", "workflow_mode", "phase", "current_goal", "pending_tool_calls", "turn_open"]
+_WRITES = [
+    "chat_history",
+    "workflow_mode",
+    "phase",
+    "current_goal",
+    "pending_tool_calls",
+    "turn_open",
+    "vibe_plan",
+]
 
 
 @graph_action(
@@ -143,6 +152,13 @@ async def _route(before: ApplicationState, ports: Ports, reply: Reply, message: 
 
     if (refused := refuse_calls(before, message)) is not None:
         return refused
+    if (finish := end_step_of_parent(before, reply, message)) is not None:
+        closed = close_turn_of_step(before, message, finish)
+        more = await _find_continuation(before, ports, finish.summary)
+        if more is None:
+            ports.emit(MessageAdded("assistant", finish.summary))
+            return closed
+        return {"chat_history": closed["chat_history"].append(more), "bad_rounds": 0}
     may_plan = ports.turn.has_planning and before.phase == "idle" and reply.finish != "length"
     found = find_decision(message, START_PLAN, StartPlan) if may_plan else None
     if found is not None:

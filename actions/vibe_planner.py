@@ -8,9 +8,11 @@ from .ports.events import MessageAdded, PlanChanged
 from .turn.burr_action import Changes, graph_action
 from .turn.calls.proposals import answer_all, record_wishes, with_unique_ids
 from .turn.model_call import CALL_READS, REPLY_FIELDS, CutReply, KeptReply, apply_reply, ask, overflow
+from .turn.plan.approved import name_steps_before
 from .turn.plan.decision_tools import (
     PLAN_FINISHED,
     SUBMIT_PLAN,
+    PlannedStep,
     SubmitPlan,
     find_decision,
     steps_from_text,
@@ -54,18 +56,22 @@ async def vibe_planner(
 def _plan_steps(before: ApplicationState, reply: Reply, message: Message) -> Changes:
     """Return the state changes for the new plan, or those that ask the model again for a usable plan."""
     history = before.chat_history.append(message)
-    descriptions, accepted = _read_plan(message) if reply.finish != "length" else ([], {})
+    steps, accepted = _read_plan(message) if reply.finish != "length" else ([], {})
     is_revision = any(step.status != "pending" for step in before.vibe_plan)
     tries = before.bad_rounds + 1
-    if not descriptions and not (is_revision and accepted):
+    if not steps and not (is_revision and accepted):
         if tries < MAX_TRIES:
             return {"chat_history": _ask_again(history, message), "bad_rounds": tries}
-        descriptions = [before.current_goal or message.text or "Do what the user asked."]
+        steps = [PlannedStep(description=before.current_goal or message.text or "Do what the user asked.")]
     history = history.append(*answer_all(message, accepted, "Not run: only a plan was requested."))
     started = tuple(step for step in before.vibe_plan if step.status != "pending")
     added = tuple(
-        VibeStep(step_id=str(number), description=description)
-        for number, description in enumerate(descriptions, len(started) + 1)
+        VibeStep(
+            step_id=str(len(started) + number),
+            description=step.description,
+            after=name_steps_before(step.after, len(started)),
+        )
+        for number, step in enumerate(steps, 1)
     )
     changes: Changes = {"vibe_plan": (*started, *added), "bad_rounds": 0}
     if added:
@@ -73,12 +79,12 @@ def _plan_steps(before: ApplicationState, reply: Reply, message: Message) -> Cha
     return {**changes, "chat_history": history.append(runtime_message(PLAN_FINISHED)), "phase": "answering"}
 
 
-def _read_plan(message: Message) -> tuple[list[str], dict[str, str]]:
+def _read_plan(message: Message) -> tuple[list[PlannedStep], dict[str, str]]:
     """Return the steps of a plan, and the results of the calls that submitted the plan, by call id."""
     found = find_decision(message, SUBMIT_PLAN, SubmitPlan)
     if found is not None:
         use, plan = found
-        return [step.description for step in plan.steps], {use.call_id: _ACCEPTED}
+        return plan.steps, {use.call_id: _ACCEPTED}
     return steps_from_text(message.text), {}
 
 

@@ -108,6 +108,10 @@ WORKING = TransitionCondition("steps left", lambda s: s.phase == "working")
 STEP_OPEN = TransitionCondition(
     "interrupted", lambda s: s.active_step is not None and s.active_step.status == "in_progress"
 )
+STEP_ENDED = TransitionCondition(
+    "steps ended",
+    lambda s: not s.pending_tool_calls and s.active_step is not None and s.active_step.has_ended,
+)
 ENDED = TransitionCondition("no open turn", lambda s: not s.turn_open)
 IN_STEP = TransitionCondition("in a step", lambda s: s.active_step_id is not None)
 OTHERWISE = TransitionCondition("otherwise", lambda s: True)
@@ -141,6 +145,7 @@ TRANSITIONS: Transitions = (
     ("human_confirm", "execute_tools", OTHERWISE),
     ("execute_tools", "human_confirm", ASKING),
     ("execute_tools", "prompt", ENDED),
+    ("execute_tools", "step_summarizer", STEP_ENDED),
     ("execute_tools", "vibe_result_analyzer", IN_STEP),
     ("execute_tools", "vibe_step_executor", WORKING),
     ("execute_tools", "router", OTHERWISE),

@@ -32,6 +32,10 @@ class VibeStep(Record):
     """The result that shows that the step is done; empty if the plan does not say."""
     allows: tuple[str, ...] = Field(default=(), exclude_if=not_)
     """Allow rules that hold until the step has ended, if a person approved the plan."""
+    after: tuple[str, ...] | None = Field(default=None, exclude_if=partial(is_, None))
+    """The ids of the earlier steps that have to end before this one begins; None: all earlier steps."""
+    call_id: str = Field(default="", exclude_if=not_)
+    """The call that started the sub-agent of the step; empty if the session itself works on the step."""
 
     @property
     def has_ended(self) -> bool:
@@ -51,8 +55,8 @@ Phase = Literal["idle", "planning", "working", "answering"]
 ExecutionMode = Literal["interactive", "plan", "auto-edit", "yolo"]
 
 ASKED_ONCE_MORE, ENDED_BY_TOOL, COMPRESSED_WHEN_ASKED, RUN_BY_PERSON, NOTICES_CYCLES = 2, 3, 4, 5, 6
-NESTS_CALLS, RUN_BY_FLOW, HANDS_OFF, PLANNED_BY_CALL = 7, 8, 9, 10
-GRAPH_VERSION = 10
+NESTS_CALLS, RUN_BY_FLOW, HANDS_OFF, PLANNED_BY_CALL, RUNS_PARALLEL_STEPS = 7, 8, 9, 10, 11
+GRAPH_VERSION = 11
 """The version of the graph. Each version adds a behaviour:
 
 * 2: a call that needs a second approval goes from `execute_tools` back to `human_confirm`.
@@ -64,6 +68,7 @@ GRAPH_VERSION = 10
 * 8: a flow answers a message, runs a call or begins a plan, from `prompt`.
 * 9: the agent that has the conversation answers a message, from `prompt`.
 * 10: a call whose plan a person approved begins that plan, from `execute_tools` to `vibe_step_executor`.
+* 11: steps of a plan run as sub-agents, from `vibe_step_executor` to `execute_tools` and `step_summarizer`.
 """
 
 
@@ -112,6 +117,8 @@ class RunOptions(Record):
     of a participant of a hub: the turn."""
     used_before: Usage | None = Field(default=None, exclude_if=lambda usage: usage is None)
     """In the session of a sub-agent: its usage before the call of its parent; None if that call began it."""
+    step: str = Field(default="", exclude_if=not_)
+    """In the session of a sub-agent that works on a step of its parent's plan: what the step is to do."""
     instructions: str = Field(default="", exclude_if=lambda text: not text)
     """The instructions for this run. In its history they precede the person's message."""
 
@@ -165,6 +172,11 @@ class ApplicationState(Record):
     current_goal: str | None = None
     vibe_plan: tuple[VibeStep, ...] = ()
     active_step_id: str | None = None
+    """The step that the session itself works on, or that has ended and is to be closed."""
+    parallel_steps: tuple[str, ...] = Field(default=(), exclude_if=not_)
+    """The ids of the steps that run, or ran last, side by side as sub-agents; empty if the newest step ran in
+    the session itself.
+    """
     pending_tool_calls: tuple[PendingCall, ...] = ()
     exit_chat: bool = False
 
@@ -217,19 +229,43 @@ class ApplicationState(Record):
         """Return what the approved plan allows now; None if the session has no approved plan.
 
         That is what its present step may do, or the next one between two steps. The plan allows nothing when
-        the phase is not `working`.
+        the phase is not `working`, and nothing to the session itself while its steps run as sub-agents.
         """
         if self.approved_plan is None:
             return None
         pending = (step for step in self.vibe_plan if step.status == "pending")
-        step = self.active_step or next(pending, None)
+        step = self.active_step or (None if self.open_parallel_steps else next(pending, None))
         is_open = self.phase == "working" and step is not None and not step.has_ended
         return PlanTerms(self.approved_plan.digest, step.allows if is_open and step is not None else ())
 
+    def find_step_of_call(self, call_id: str) -> VibeStep | None:
+        """Return the step whose sub-agent the call started; None if the call started none for a step."""
+        return next((step for step in self.vibe_plan if step.call_id and step.call_id == call_id), None)
+
+    def find_step_id(self, call_id: str) -> str | None:
+        """Return the id of the step that a call belongs to; None if it belongs to no step."""
+        step = self.find_step_of_call(call_id)
+        return self.active_step_id if step is None else step.step_id
+
+    def find_terms_of_call(self, call_id: str) -> PlanTerms | None:
+        """Return what the sub-agent that works on a step may do; None without an approved plan or a step."""
+        step = self.find_step_of_call(call_id)
+        if self.approved_plan is None or step is None:
+            return None
+        is_open = self.phase == "working" and step.status == "in_progress"
+        return PlanTerms(self.approved_plan.digest, step.allows if is_open else ())
+
+    @property
+    def open_parallel_steps(self) -> tuple[VibeStep, ...]:
+        """Return the steps that run side by side until all of them are closed, in the order of the plan."""
+        steps = tuple(step for step in self.vibe_plan if step.step_id in self.parallel_steps)
+        are_ended = self.active_step_id in self.parallel_steps
+        return steps if are_ended or any(step.status == "in_progress" for step in steps) else ()
+
     @property
     def mode_of_sub_agents(self) -> ExecutionMode:
-        """Return the freest mode for sub-agents. An approved plan does not bind them, so that auto-edit mode
-        would let them do more than their parent.
+        """Return the freest mode for sub-agents. An approved plan binds only those that work on a step of it,
+        so that auto-edit mode would let the others do more than their parent.
         """
         is_bound = self.plan_terms is not None and self.execution_mode == "auto-edit"
         return "interactive" if is_bound else self.execution_mode

@@ -24,9 +24,10 @@ Effect = Literal["read", "idempotent", "verifiable", "effect"]
 """
 
 Decision = Literal["undecided", "approved", "denied", "invalid"]
-Origin = Literal["model", "person", "command", "tool", "flow"]
+Origin = Literal["model", "person", "command", "tool", "flow", "plan"]
 """The requester of a call. `model`: a model. `person`: a person. `command`: a command file that a person
-called. `tool`: the tool of a running call. `flow`: a flow that a message started.
+called. `tool`: the tool of a running call. `flow`: a flow that a message started. `plan`: a step of the plan,
+whose sub-agent the call starts.
 """
 DecidedBy = Literal["policy", "rule", "person", "runtime", "hook"]
 

@@ -144,6 +144,10 @@ class SessionSettings(Record):
     """
     has_planning: bool = Field(default=True, exclude_if=lambda has: has)
     """Whether the model is offered the planning tools."""
+    orders_steps: bool = Field(default=False, exclude_if=lambda orders: not orders)
+    """Whether the model may say which steps of a plan come after which. Sessions of older versions do not
+    offer this.
+    """
     own_tools: dict[str, str] = Field(default_factory=dict, exclude_if=lambda tools: not tools)
     """Maps each tool that is not built in to the digest of its description for the model."""
     mode: ExecutionMode = "interactive"

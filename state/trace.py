@@ -53,6 +53,10 @@ class Conditions(Record):
     """Maps a tool to the digest of its description for the model."""
     flow_tools: tuple[str, ...] = Field((), exclude_if=not_)
     """The tools that only flows call; no model gets them."""
+    plan_digest: str = Field("", exclude_if=not_)
+    """In the session of a sub-agent that works on a step of an approved plan: the digest of that plan."""
+    plan_rules: tuple[str, ...] = Field((), exclude_if=not_)
+    """The allow rules of that step, which held only during this run."""
     versions: dict[str, str] = Field(default_factory=dict[str, str], exclude_if=lambda tools: not tools)
     """Maps a tool to the version that its author set. Tools without a version are not listed."""
 

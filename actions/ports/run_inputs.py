@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ...state.application import PlanTerms
     from ...state.calls import CallDecision, PendingCall
     from ..turn.output.format import OutputFormat
     from .model import Model
@@ -43,6 +44,10 @@ class RunInputs:
     decide: DecideCalls | None = None
     """Asks about calls of sub-agents during the run; None if nobody is asked before its end."""
 
+    plan_terms: PlanTerms | None = None
+    """What the session may do that works as a sub-agent on a step of an approved plan; None for others."""
+
     def clear(self, deps: Any) -> None:
         """Forget the inputs of an ended run. `deps` are the dependencies of the session."""
         self.deps, self.model, self.output, self.validate, self.decide = deps, None, None, None, None
+        self.plan_terms = None

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 TASK_TOOL = "task"
 """The name of the tool that starts sub-agents, for flows and skills that start one."""
+GENERAL_AGENT = "general"
+"""The name of the agent that is like the session that starts it."""
 _MOST_DESCRIPTION_CHARS = 80
 _REFERENCE = re.compile(r'\n?\[sub-agent ([^\s;]+); to ask it again: task\(resume="\1", \.\.\.\)\]')
 

@@ -69,7 +69,8 @@ class Children:
         self._open.add(child_id)
         try:
             async with self._slots.hold(parent.id, child_id):
-                return await self._run(parent, definition, task, child_id, context, conclude or _make_outcome)
+                ending = conclude or _find_ending(parent, context)
+                return await self._run(parent, definition, task, child_id, context, ending)
         except StoreError as error:
             raise CallSuspended(error) from None
         except SandburError as error:
@@ -88,7 +89,7 @@ class Children:
     ) -> ToolOutcome:
         by, child = await self._open_child(parent, definition, task, child_id, context)
         try:
-            events = _begin(child, task, context)
+            events = _begin(parent, child, task, context)
             while True:
                 end = await self._drive(parent, child, by, task, context, events)
                 if end.status not in _WAITING:
@@ -134,6 +135,8 @@ class Children:
         by = cast("SpawnedBy", settings.spawned_by)
         child.parent, child.limits = parent, _find_own_limits(by, agent)
         child.inputs.decide = parent.inputs.decide
+        # It is not stored, so that it does not hold in a run that the child's own session begins.
+        child.inputs.plan_terms = parent.state.find_terms_of_call(context.call_id)
         if child.state.execution_mode != mode:
             child.change_mode(mode)
         return by, child
@@ -249,7 +252,7 @@ def _find_definition(parent: Definition, agent: Startable) -> Definition:
     return make_like(parent)
 
 
-def _begin(child: Session, task: Task, context: ToolContext) -> AsyncGenerator[Event] | None:
+def _begin(parent: Session, child: Session, task: Task, context: ToolContext) -> AsyncGenerator[Event] | None:
     """Return the events of a run of the sub-agent from where it is with this call.
 
     Return None if its work for this call has ended, or waits for a decision.
@@ -260,8 +263,12 @@ def _begin(child: Session, task: Task, context: ToolContext) -> AsyncGenerator[E
             child.change_history(child.state.chat_history.append(*given.history))
         # A list is never a command: a model must not change the mode of its sub-agent.
         message = [given.message] if isinstance(given.message, str) else given.message
-        before = None if child.last_sequence < 0 else child.state.usage
-        of_task = {"task": context.call_id, "used_before": before}
+        step = parent.state.find_step_of_call(context.call_id)
+        of_task = {
+            "task": context.call_id,
+            "used_before": None if child.last_sequence < 0 else child.state.usage,
+            **({} if step is None else {"step": step.description}),
+        }
         events = child.send(message, given.options.model_copy(update=of_task))
     elif decisions := _list_decisions(child, task, context):
         events = child.decide(decisions, way=_AT_PARENT)
@@ -287,6 +294,20 @@ def _require_parent_may_go_on(parent: Session, child: Session, end: RunFinished)
             parent.check_limits()
         except SandburError as error:
             raise CallSuspended(error) from None
+
+
+def _find_ending(parent: Session, context: ToolContext) -> Conclude:
+    """Return what makes the outcome of a call: that of a plan step, or that of a task."""
+    step = parent.state.find_step_of_call(context.call_id)
+    return _make_outcome if step is None else _make_step_outcome
+
+
+def _make_step_outcome(parent: Session, child: Session, end: RunFinished, call_id: str) -> ToolOutcome:
+    """Return the outcome of a call whose sub-agent worked on a step; raises as `_make_outcome` does."""
+    if end.status != "goal_not_reached" or not end.result:
+        return _make_outcome(parent, child, end, call_id)
+    content = f"{end.result}\n{describe_reference(child.id)}"
+    return ToolOutcome("error", content, usage=count_usage(child, call_id))
 
 
 def _make_outcome(parent: Session, child: Session, end: RunFinished, call_id: str) -> ToolOutcome:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from ...actions.ports import ToolOutcome
 from ...actions.ports.events import RunFinished, SubAgent
+from ...actions.ports.sub_agents import GENERAL_AGENT
 from ...state.application import NO_OPTIONS, RunOptions, Usage
 from ...state.calls import relayed_call_id
 from ...state.conversation.messages import Message, UserContent
@@ -19,8 +20,8 @@ from .markdown.agent_spec import AgentSpec
 
 _NAMESPACE = uuid.UUID("6f2d3f5e-5b0c-4d57-9b0b-0b6a5c1f7a11")
 """The namespace of the ids of sub-agents' sessions. Stored sessions depend on it."""
-GENERAL = AgentSpec(name="general", description="", instructions="")
-"""The name of the agent that is like the one that starts it."""
+GENERAL = AgentSpec(name=GENERAL_AGENT, description="", instructions="")
+"""The agent that is like the one that starts it."""
 
 Startable = AgentSpec | SubAgentDefinition
 """An agent of a Markdown file, or of a program."""

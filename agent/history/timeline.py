@@ -109,6 +109,8 @@ def _describe_reply(after: Fields, messages: Sequence[Message]) -> StepText | No
 
 def _describe_unrecorded(after: Fields) -> str:
     """Describe a step that added no message."""
+    if any(call.get("origin") == "plan" for call in list_objects(after, "pending_tool_calls")):
+        return f"steps {', '.join(after.get('parallel_steps', ()))} begin side by side"
     unknown = [
         call["tool"]
         for call in list_objects(after, "pending_tool_calls")

@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ...actions.turn.plan.decision_tools import MAX_STEPS
+from ...actions.turn.plan.decision_tools import MAX_STEPS, explain_wrong_order
 from ...state.conversation.approved_plan import ApprovedPlan, ApprovedStep
 
 MOST_CHARS = 40_000
 EXPECTS = "expects"
+AFTER = "after"
+NOTHING = "nothing"
 FORM = """\
 # The goal in one sentence
 ## 1. The first step
@@ -20,6 +22,7 @@ FORM = """\
 - hosts: pypi.org
 - tools: create_issue
 - agents: reviewer
+- after: numbers of the earlier steps that it needs, or `nothing`; without it, all of them
 """
 _GOAL = re.compile(r"#\s+(?:goal:\s*)?(\S.*)", re.IGNORECASE)
 _STEP = re.compile(r"##\s+(?:step\s+)?(?:\d{1,2}[.):]\s*)?(\S.*)", re.IGNORECASE)
@@ -39,10 +42,13 @@ class _Step:
         self.lines = [title]
         self.expects = ""
         self.allows: dict[str, None] = {}
+        self.after: tuple[int, ...] | None = None
 
     def build(self) -> ApprovedStep:
         text = "\n".join(self.lines).strip()
-        return ApprovedStep(description=text, expects=self.expects, allows=tuple(self.allows))
+        return ApprovedStep(
+            description=text, expects=self.expects, allows=tuple(self.allows), after=self.after
+        )
 
 
 class _Entry(NamedTuple):
@@ -67,7 +73,7 @@ def parse_plan(text: str, compilers: Compilers) -> ApprovedPlan:
         elif line and not steps:
             raise UnreadablePlan(f"Line {number}: {_quote(line)} precedes the first step, `## STEP`.")
         elif line:
-            _add_line(steps[-1], line, number, compilers)
+            _add_line(steps, line, number, compilers)
     _require_parts(goal, steps)
     return ApprovedPlan(text=text.strip(), goal=goal, steps=tuple(step.build() for step in steps))
 
@@ -89,7 +95,8 @@ def _require_parts(goal: str, steps: Sequence[_Step]) -> None:
         raise UnreadablePlan(f"The plan has {len(steps)} steps; at most {MAX_STEPS} are possible.")
 
 
-def _add_line(step: _Step, line: str, number: int, compilers: Compilers) -> None:
+def _add_line(steps: Sequence[_Step], line: str, number: int, compilers: Compilers) -> None:
+    step = steps[-1]
     try:
         entry = _parse_entry(line)
     except UnreadablePlan as problem:
@@ -98,8 +105,13 @@ def _add_line(step: _Step, line: str, number: int, compilers: Compilers) -> None
         step.lines.append(line)
     elif entry.key == EXPECTS:
         step.expects = " ".join(filter(None, (step.expects, *entry.values)))
+    elif entry.key == AFTER:
+        try:
+            step.after = _read_numbers(entry.values, len(steps), step.after or ())
+        except UnreadablePlan as problem:
+            raise UnreadablePlan(f"Line {number}: {problem}") from None
     elif entry.key not in compilers:
-        known = ", ".join((EXPECTS, *compilers))
+        known = ", ".join((EXPECTS, AFTER, *compilers))
         raise UnreadablePlan(f"Line {number}: there is no key {_quote(entry.key)}. The keys are: {known}.")
     else:
         try:
@@ -107,6 +119,22 @@ def _add_line(step: _Step, line: str, number: int, compilers: Compilers) -> None
                 step.allows |= dict.fromkeys(compilers[entry.key](value))
         except UnreadablePlan as problem:
             raise UnreadablePlan(f"Line {number}: {problem}") from None
+
+
+def _read_numbers(values: Sequence[str], number: int, known: Sequence[int]) -> tuple[int, ...]:
+    """Return the numbers of the steps that step `number` comes after, with those `known` already."""
+    if [value.lower() for value in values] == [NOTHING]:
+        return tuple(known)
+    wrong = next((value for value in values if not re.fullmatch(r"[0-9]{1,2}", value)), None)
+    if wrong is not None or not values:
+        what = f"{_quote(wrong)} is" if wrong else "there is"
+        raise UnreadablePlan(
+            f"{what} no number of an earlier step. Write `- after: 1, 2` or `- after: {NOTHING}`."
+        )
+    after = tuple(map(int, values))
+    if why := explain_wrong_order(number, after):
+        raise UnreadablePlan(f"{why}.")
+    return tuple(dict.fromkeys((*known, *after)))
 
 
 def _parse_entry(line: str) -> _Entry | None:

@@ -14,6 +14,7 @@ from ...actions.ports import Searching, Tool, Verdict, implements
 from ...actions.tools.registry import load_declared_traits
 from ...actions.tools.shell.read_only import prove
 from ...actions.turn.bugs_logged import BugsLogged
+from ...actions.turn.plan.approved import OUTSIDE_PLAN
 from ...actions.workspace.protected.secret_files import is_secret_file
 from ...state.application import ExecutionMode, PlanTerms
 from ...state.session import SessionSettings
@@ -236,7 +237,7 @@ class Policy:
         return self._judge_by_plan(call) or self._pass_inside(call, mode) or self._ask(concern)
 
     def _ask(self, concern: str) -> Verdict:
-        return Verdict("ask", concern if self._plan is None else f"outside the plan: {concern}")
+        return Verdict("ask", concern if self._plan is None else f"{OUTSIDE_PLAN}{concern}")
 
     def _judge_by_plan(self, call: Call) -> Verdict | None:
         """Allow a call that the approved plan covers, or return None.

@@ -163,7 +163,7 @@ class Runtime:
         own = {
             **stored,
             **(labels or {}),
-            **_keep_definition(definition, masker),
+            **_keep_definition(definition, masker, of_command=self._loads),
             "variables": {**definition.variables, **session.variables, **(variables or {})},
         }
         if output_schema is not None:
@@ -408,7 +408,7 @@ def _describe_parent(session: SessionSettings) -> list[str]:
     return [f"{whose} /back in a chat, or sandbur -r {by.session_id}, goes to that session."]
 
 
-def _keep_definition(definition: Definition, masker: SecretMasker) -> dict[str, Any]:
+def _keep_definition(definition: Definition, masker: SecretMasker, of_command: bool) -> dict[str, Any]:
     """Return the data about its agent that a new session stores.
 
     Raises `ConfigError` if a variable of an agent file holds a secret, because a session stores its
@@ -418,6 +418,8 @@ def _keep_definition(definition: Definition, masker: SecretMasker) -> dict[str, 
         "agent": definition.source,
         "has_shipped_tools": definition.has_builtin_tools,
         "has_planning": definition.has_planning,
+        # Only these sessions may start agents like themselves, which work on steps side by side.
+        "orders_steps": of_command and definition.has_builtin_tools and definition.has_planning,
         "output_schema": definition.output and definition.output.output_schema,
         "done_tool": definition.done_tool,
     }

@@ -35,7 +35,7 @@ from ...actions.tools.registry import FindsService, usual_network_tools
 from ...actions.turn.calls.approval_fingerprint import take_fingerprint
 from ...actions.turn.calls.tool_results import session_temp
 from ...actions.turn.output.format import OutputFormat, output_format
-from ...actions.turn.plan.decision_tools import DECISION_TOOLS, final_answer
+from ...actions.turn.plan.decision_tools import final_answer, list_decision_tools
 from ...state.application import ExecutionMode, PlanTerms
 from ...state.calls import ApprovalFingerprint, PendingCall
 from ...state.conversation.messages import NO_EQUIPMENT, encodable
@@ -264,7 +264,7 @@ def offers_of(
 
     A session with an output type always has a tool for it, so that all models get the same tools.
     """
-    steering = DECISION_TOOLS if session.has_planning else ()
+    steering = list_decision_tools(session.orders_steps) if session.has_planning else ()
     toolbox = {name: tool for name, tool in toolbox.items() if not tool.traits.is_of_flow}
     callers = [tool for tool in toolbox.values() if implements(tool, CallsTools)]
     hidden = {name for caller in callers for name in caller.list_hidden()}
@@ -357,6 +357,7 @@ def turn_rules(session: SessionSettings, output: OutputFormat | None) -> TurnRul
 
 def conditions_of(settings: SessionSettings, ports: Ports) -> Conditions:
     """Return the rules and limits of a run for its trace, because a later replay needs exactly these."""
+    terms = ports.inputs.plan_terms
     return Conditions(
         allow=settings.allow,
         deny=settings.deny,
@@ -372,6 +373,8 @@ def conditions_of(settings: SessionSettings, ports: Ports) -> Conditions:
         ephemeral={name: most for name, tool in ports.toolbox.items() if (most := tool.traits.ephemeral)},
         tools={spec.name: tool_digest(spec) for spec in ports.requests.first_offer.specs},
         flow_tools=tuple(name for name, tool in ports.toolbox.items() if tool.traits.is_of_flow),
+        plan_digest="" if terms is None else terms.digest,
+        plan_rules=() if terms is None else terms.rules,
         versions={spec.name: spec.version for spec in ports.requests.first_offer.specs if spec.version},
     )
 

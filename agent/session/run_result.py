@@ -107,6 +107,7 @@ def _status(state: ApplicationState, next_action: str) -> RunStatus:
     if state.last_round_denied:
         return "denied"
     started = [step for step in state.vibe_plan if step.status != "pending"]
-    if started and (started[-1].status == "failed" or len(started) < len(state.vibe_plan)):
+    last = [step for step in started if step.step_id in state.parallel_steps] or started[-1:]
+    if any(step.status == "failed" for step in last) or len(started) < len(state.vibe_plan):
         return "goal_not_reached"
     return "done"

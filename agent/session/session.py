@@ -395,8 +395,9 @@ class Session:
             options = merge_options(self.state.run_options, options)
         elif not options.task:
             # A person's message to a sub-agent belongs to its task: the parent gets the answer to it.
-            of_task = self.state.run_options
-            options = options.model_copy(update={"task": of_task.task, "used_before": of_task.used_before})
+            begun = self.state.run_options
+            kept = {"task": begun.task, "used_before": begun.used_before, "step": begun.step}
+            options = options.model_copy(update=kept)
         self._use_model(options.model)
         return options
 

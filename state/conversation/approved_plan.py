@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from functools import cached_property
-from operator import not_
+from functools import cached_property, partial
+from operator import is_, not_
 
 from pydantic import Field
 
@@ -18,6 +18,8 @@ class ApprovedStep(Record):
     """The result that shows that the step is done."""
     allows: tuple[str, ...] = Field(default=(), exclude_if=not_)
     """Allow rules that hold until the step has ended."""
+    after: tuple[int, ...] | None = Field(default=None, exclude_if=partial(is_, None))
+    """The numbers of the earlier steps, from 1, that have to end before; None: all earlier steps."""
 
 
 class ApprovedPlan(Record):

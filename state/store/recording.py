@@ -218,8 +218,8 @@ def _list_spans(fields: Fields) -> Iterator[tuple[str | None, Sequence[Any]]]:
     yield from ((None, span) for span in fields.get("chat_history") or ())
     active = fields.get("active_step_id")
     for step in cast(Sequence[Mapping[str, Any] | None], fields.get("vibe_plan") or ()):
-        if step is not None and active is not None and step.get("step_id") == active:
-            yield from ((active, span) for span in step.get("chat_history") or ())
+        if step is not None and (step.get("step_id") == active or step.get("call_id")):
+            yield from ((step["step_id"], span) for span in step.get("chat_history") or ())
 
 
 def list_objects(fields: Fields, name: str) -> list[dict[str, Any]]:

@@ -52,6 +52,7 @@ WORKLOADS = {
     "flows": Workload("flows:measure", 5, "rounds"),
     "sub_agents": Workload("sub_agents:measure", 100, "sub-agents"),
     "sub_agent_starts": Workload("sub_agent_starts:measure", 100, "starts"),
+    "plan_steps": Workload("plan_steps:measure", 3, "rounds"),
     "python_code": Workload("python_code:measure", 3, "rounds"),
     "mcp": Workload("mcp:measure", 2000, "calls"),
     "tools": Workload("tools:measure", 400, "calls"),

@@ -98,7 +98,7 @@ class Renderer:
             MessageAdded: self._end_message,
             FlowMatched: lambda event: self._note(flow_line(event)),
             ToolRequested: self._calls.request,
-            ToolStarted: self._calls.start,
+            ToolStarted: self._start_call,
             ToolOutput: self._calls.add_output,
             ToolFinished: self._finish_call,
             ToolsChanged: lambda event: self._note(tools_line(event)),
@@ -111,6 +111,10 @@ class Renderer:
             SubAgentEvent: SubAgentsView(self._calls, self._plan.progress).show,
             RunFinished: self._finish_run,
         }
+
+    def _start_call(self, event: ToolStarted) -> None:
+        self._calls.start(event)
+        self._plan.progress.note_call(event.call_id, event.step_id)
 
     def use_theme(self, name: Theme) -> None:
         """Use other colours from now on."""

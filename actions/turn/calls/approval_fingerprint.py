@@ -15,6 +15,7 @@ from ...ports import FilesRun, RunsFiles, Tool, implements
 from ...workspace.content_cache import format_large_version, read_file_state
 from ...workspace.paths import format_path, format_path_from, make_absolute
 from ..bugs_logged import BugsLogged
+from ..plan.approved import OUTSIDE_PLAN
 
 _BEYOND = "more files than an approval can cover"
 _UNSEEN = "files that could not be examined"
@@ -40,7 +41,7 @@ def take_fingerprint(call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -
             "\n".join((call.tool, call.arguments, *filter(None, (call.version, call.preset))))
         ),
         cwd=_real(cwd),
-        concern=call.reason,
+        concern=call.reason.removeprefix(OUTSIDE_PLAN),
         files=tuple(files),
     )
 

@@ -31,6 +31,7 @@ from ...masking.references import explain_lost_value, explain_refusal, find_plac
 from ...ports import BadArguments, Ports, Reply, Tool, ToolSpec, Verdict
 from ...ports.events import Notice
 from ..bugs_logged import BugsLogged
+from ..plan.approved import find_plan_terms
 from ..plan.decision_tools import FINAL_ANSWER, FINISH_STEP, RESERVED_NAMES, why_unusable
 
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_.:\-]{1,200}")
@@ -174,7 +175,7 @@ def judge_fully(
     if problem := "" if use.masked else _explain_placeholder(tool, use.arguments, ports):
         return _invalid(use, problem), None, None
     origin: Origin = use.origin if isinstance(use, PendingCall) else "model"
-    verdict = ports.gate.judge(tool, parsed, state.execution_mode, plan=state.plan_terms)
+    verdict = ports.gate.judge(tool, parsed, state.execution_mode, plan=find_plan_terms(state, ports, origin))
     preset = tool.traits.preset and ports.masker.text(tool.traits.preset)
     decision, by, reason = combine_decisions(verdict, hook, origin)
     call = PendingCall(

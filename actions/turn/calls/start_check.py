@@ -23,6 +23,7 @@ from ....state.process.clock import count_milliseconds
 from ...ports import KnowsAllowRules, Ports, Prepared, ToolOutcome, Verifiable, implements
 from ...workspace.paths import resolve_paths
 from ..bugs_logged import BugsLogged
+from ..plan.approved import find_plan_terms
 from .approval_fingerprint import discrepancies, is_made_by, pre_images_fit
 from .proposals import combine_decisions, judge_fully, why_lost
 
@@ -108,7 +109,8 @@ def _judge_real_paths(
     tool = ports.toolbox[now.tool]
     if now.decision != "approved" or not leads or tool.traits.runs_commands:
         return now
-    verdict = ports.gate.judge(tool, arguments, state.execution_mode, leads, state.plan_terms)
+    plan = find_plan_terms(state, ports)
+    verdict = ports.gate.judge(tool, arguments, state.execution_mode, leads, plan)
     if combine_decisions(verdict, now.hook, now.origin)[0] == "approved":
         return now
     asks = now.model_copy(update={"decision": "undecided", "reason": verdict.reason})

@@ -33,6 +33,7 @@ from ....state.conversation.usage import Usage
 from ....state.process.crashpoints import reach
 from ...ports import Journal, Ports, Resumable, Toolbox, ToolOutcome, implements
 from ..plan.approved import begin_plan
+from ..plan.parallel_steps import end_answered_steps
 from .equipping import merge_equipment
 
 _SESSION_TEMP = "temp"
@@ -136,14 +137,15 @@ def with_results(
     """Return the state changes that append `results` to the active history; `left` are the calls without a
     result.
 
-    The result of a nested call goes to the tool that requested the call, and into no history. `more` is a
-    message to the model that follows the results.
+    The result of a nested call goes to the tool that requested the call, and into no history. That of a
+    step's sub-agent ends the step. `more` is a message to the model that follows the results.
     """
     own = {call.call_id: call for call in state.pending_tool_calls if call.origin != "model"}
     answers = [one for one in results if not parent_call_id_of(one.call_id)]
     messages = [
         _make_command_message(own[one.call_id], one) if one.call_id in own else tool_message(one)
         for one in answers
+        if state.find_step_of_call(one.call_id) is None
     ]
     if state.note and not left:
         messages.append(runtime_message(state.note))
@@ -151,7 +153,7 @@ def with_results(
         messages.append(more)
     cleared: dict[str, Any] = {"pending_tool_calls": left, "note": state.note if left else ""}
     cleared |= merge_equipment(state, results) | _change_speaker(state, results)
-    cleared |= begin_plan(state, results)
+    cleared |= begin_plan(state, results) | end_answered_steps(state, own.values(), answers)
     if used := [one.usage for one in results if one.usage is not None]:
         cleared |= {"usage": sum(used, state.usage), "turn_usage": sum(used, state.turn_usage)}
     return {**state.replace_history(state.active_history.append(*messages)), **cleared}

@@ -32,7 +32,7 @@ from ...ports import (
 )
 from ...ports.events import ToolFinished, ToolOutput, ToolStarted
 from ..model_call import reads
-from ..plan.approved import mask_plan
+from ..plan.approved import find_plan_terms, mask_plan
 from .start_check import OTHER_FILE, CheckedCall, ask_again, check_before_start, fits_approval
 from .tool_results import (
     clear,
@@ -90,7 +90,6 @@ class ToolRunner:
         self._state = state
         self._ports = ports
         self._nest = nest
-        self._step_id = state.active_step_id
         self._slots = asyncio.Semaphore(ports.calls.max_concurrent_reads)
         self._running = 0
 
@@ -132,7 +131,7 @@ class ToolRunner:
         self._running -= 1
         self.denied += [call] if call.decision == "denied" else []
         self.results[offset] = answer
-        await record_refusal(self._ports, answer, self._step_id)
+        await record_refusal(self._ports, answer, self._state.find_step_id(call.call_id))
 
     async def _run_approved(self, offset: int, call: PendingCall, looked: CheckedCall) -> None:
         self._ports.masker.learn(call.arguments)
@@ -149,7 +148,7 @@ class ToolRunner:
             self._ask(offset, ask_again(call, looked.seen, OTHER_FILE))
             return
         note = await self._record_start(call, ready)
-        self._ports.emit(ToolStarted(call.call_id, call.tool, self._step_id))
+        self._ports.emit(ToolStarted(call.call_id, call.tool, self._state.find_step_id(call.call_id)))
         began = time.monotonic()
         try:
             outcome = await self._act(call, arguments, ready, context)
@@ -286,9 +285,8 @@ class ToolRunner:
         tool = self._ports.toolbox[call.tool]
 
         def judge(other: Any) -> Verdict:
-            return self._ports.gate.judge(
-                tool, other, self._state.execution_mode, plan=self._state.plan_terms
-            )
+            plan = find_plan_terms(self._state, self._ports)
+            return self._ports.gate.judge(tool, other, self._state.execution_mode, plan=plan)
 
         ready_context = replace(context, prepared=ready, judge=judge)
         wrap = self._ports.calls.wrap
@@ -312,7 +310,7 @@ class ToolRunner:
     def _end(self, offset: int, answer: ToolResult) -> None:
         self._running -= 1
         self.results[offset] = answer
-        self._ports.emit(ToolFinished.of(answer, self._step_id))
+        self._ports.emit(ToolFinished.of(answer, self._state.find_step_id(answer.call_id)))
 
 
 def runs_concurrently(call: PendingCall, ports: Ports) -> bool:

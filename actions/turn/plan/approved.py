@@ -1,13 +1,19 @@
-"""Begins a plan that a person approved by approving a call, and hides the secrets in such a plan."""
+"""Begins a plan that a person approved by approving a call, finds what it allows, and hides its secrets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ....state.application import PLANNED_BY_CALL, ApplicationState, VibeStep
+from ....state.application import PLANNED_BY_CALL, ApplicationState, PlanTerms, VibeStep
+from ....state.calls import Origin
 from ....state.conversation.approved_plan import ApprovedPlan, ApprovedStep
 from ....state.conversation.messages import ToolResult
+from ...ports import Ports
+
+OUTSIDE_PLAN = "outside the plan: "
+"""The beginning of a question about a call that the approved plan does not allow. An approval covers the call
+without the plan, too."""
 
 
 def begin_plan(state: ApplicationState, results: Iterable[ToolResult]) -> dict[str, Any]:
@@ -23,7 +29,13 @@ def begin_plan(state: ApplicationState, results: Iterable[ToolResult]) -> dict[s
     plan = plans[-1]
     ended = tuple(step for step in state.vibe_plan if step.has_ended)
     added = tuple(
-        VibeStep(step_id=str(number), description=step.description, expects=step.expects, allows=step.allows)
+        VibeStep(
+            step_id=str(number),
+            description=step.description,
+            expects=step.expects,
+            allows=step.allows,
+            after=name_steps_before(step.after, len(ended)),
+        )
         for number, step in enumerate(plan.steps, len(ended) + 1)
     )
     changes: dict[str, Any] = {
@@ -40,6 +52,21 @@ def begin_plan(state: ApplicationState, results: Iterable[ToolResult]) -> dict[s
     return changes
 
 
+def find_plan_terms(state: ApplicationState, ports: Ports, origin: Origin = "model") -> PlanTerms | None:
+    """Return what an approved plan allows now to calls of this origin: the plan of the session, or that of
+    the session which started this one for a step of it. None without such a plan.
+
+    A call by which the plan starts a step is not held to it: who approved the plan approved its steps.
+    """
+    return None if origin == "plan" else state.plan_terms or ports.inputs.plan_terms
+
+
+def name_steps_before(after: Sequence[int] | None, ended: int) -> tuple[str, ...] | None:
+    """Return the ids of the steps with these numbers in a plan that follows `ended` other steps; None for
+    None."""
+    return None if after is None else tuple(str(ended + number) for number in sorted(set(after)))
+
+
 def mask_plan(plan: ApprovedPlan | None, mask: Callable[[str], str]) -> ApprovedPlan | None:
     """Return the plan without secrets, and without the rules that contain one."""
     if plan is None:
@@ -49,6 +76,7 @@ def mask_plan(plan: ApprovedPlan | None, mask: Callable[[str], str]) -> Approved
             description=mask(step.description),
             expects=mask(step.expects),
             allows=tuple(rule for rule in step.allows if mask(rule) == rule),
+            after=step.after,
         )
         for step in plan.steps
     )

@@ -2,10 +2,11 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 
 from ....state.conversation.messages import Message, ToolUse
 from ...ports import ToolSpec, build_object_schema
@@ -23,10 +24,31 @@ class StartPlan(_Decision):
 
 class PlannedStep(_Decision):
     description: str = Field(min_length=1)
+    after: list[int] | None = None
+    """The numbers of the earlier steps of the list that have to end before, from 1; None: all of them."""
 
 
 class SubmitPlan(_Decision):
     steps: list[PlannedStep] = Field(max_length=MAX_STEPS)
+
+    @field_validator("steps")
+    @classmethod
+    def _require_earlier_steps(cls, steps: list[PlannedStep]) -> list[PlannedStep]:
+        for number, step in enumerate(steps, 1):
+            if why := explain_wrong_order(number, step.after or ()):
+                raise PydanticCustomError("order", "{why}", {"why": why})
+        return steps
+
+
+def explain_wrong_order(number: int, after: Iterable[int]) -> str:
+    """Return why a step of a plan cannot come after these steps; empty if it can."""
+    wrong = next((one for one in after if not 0 < one < number), None)
+    if wrong is None:
+        return ""
+    earlier = (
+        "the first step comes after nothing" if number == 1 else f"its earlier steps are 1 to {number - 1}"
+    )
+    return f"step {number} cannot come after step {wrong}: {earlier}"
 
 
 class FinishStep(_Decision):
@@ -45,25 +67,34 @@ START_PLAN = ToolSpec(
         {"goal": {"type": "string", "description": "The whole goal in one or two sentences."}}
     ),
 )
-SUBMIT_PLAN = ToolSpec(
-    "submit_plan",
-    "Hand in the plan when you are asked for one: the steps still to do, in order.",
-    build_object_schema(
-        {
-            "steps": {
-                "type": "array",
-                "items": build_object_schema(
-                    {
-                        "description": {
-                            "type": "string",
-                            "description": "What this step does and what shows it is done.",
-                        }
-                    }
-                ),
-            }
-        }
-    ),
-)
+_DESCRIPTION: Mapping[str, Any] = {
+    "description": {
+        "type": "string",
+        "description": "What this step does and what shows it is done.",
+    }
+}
+_AFTER: Mapping[str, Any] = {
+    "after": {
+        "type": "array",
+        "items": {"type": "integer"},
+        "description": "Numbers of the earlier steps of this list, from 1, whose results it needs; empty if"
+        " it needs none. Steps that need nothing of each other run at the same time, each by a sub-agent, so"
+        " they must not change the same files. Leave it out if it comes after all earlier steps.",
+    }
+}
+
+
+def _make_submit_plan(step: Mapping[str, Any]) -> ToolSpec:
+    steps = {"type": "array", "items": build_object_schema(step, ["description"])}
+    return ToolSpec(
+        "submit_plan",
+        "Hand in the plan when you are asked for one: the steps still to do, in order.",
+        build_object_schema({"steps": steps}),
+    )
+
+
+SUBMIT_PLAN = _make_submit_plan(_DESCRIPTION)
+_SUBMIT_ORDERED_PLAN = _make_submit_plan({**_DESCRIPTION, **_AFTER})
 FINISH_STEP = ToolSpec(
     "finish_step",
     "Close the current plan step, once you have seen the results of its calls. Call it alone.",
@@ -78,6 +109,13 @@ FINISH_STEP = ToolSpec(
     ),
 )
 DECISION_TOOLS = (START_PLAN, SUBMIT_PLAN, FINISH_STEP)
+
+
+def list_decision_tools(orders_steps: bool) -> tuple[ToolSpec, ...]:
+    """Return the planning tools. If `orders_steps` is true, a step of a plan may name the steps before it."""
+    return (START_PLAN, _SUBMIT_ORDERED_PLAN, FINISH_STEP) if orders_steps else DECISION_TOOLS
+
+
 _KINDS: dict[str, type[BaseModel]] = {
     START_PLAN.name: StartPlan,
     SUBMIT_PLAN.name: SubmitPlan,
@@ -138,14 +176,16 @@ def why_unusable(use: ToolUse, expected: ToolSpec | None) -> str:
     return f"{use.tool} must be the only call of your message. Send it again, alone."
 
 
-def steps_from_text(text: str) -> list[str]:
+def steps_from_text(text: str) -> list[PlannedStep]:
     """Parse a plan from a text: a JSON plan, or its numbered or bulleted lines."""
     match = re.search(r"\{.*\}", text, re.DOTALL)
     if match:
         try:
             plan = SubmitPlan.model_validate(json.loads(match[0]))
-            return [step.description for step in plan.steps]
+            return plan.steps
         except ValueError:
             pass
     lines = (re.match(r"\s{0,3}(?:\d{1,2}[.)]|[-*•])\s+(.+)", line) for line in text.splitlines())
-    return [line[1].strip() for line in lines if line][:MAX_STEPS]
+    return [PlannedStep(description=line[1].strip()) for line in lines if line and line[1].strip()][
+        :MAX_STEPS
+    ]

@@ -1,7 +1,7 @@
 """Makes a model call inside a plan step, for the first turn and for later turns."""
 
 from ....state.application import ApplicationState, VibeStep
-from ....state.conversation.messages import Message
+from ....state.conversation.messages import Message, assistant_message
 from ...ports import Ports, Reply
 from ...ports.events import MessageAdded, ToolRequested
 from ..burr_action import Changes
@@ -79,6 +79,37 @@ def _finish_of(reply: Reply, message: Message) -> FinishStep | None:
         return None
     found = find_decision(message, FINISH_STEP, FinishStep)
     return found[1] if found is not None else None
+
+
+def end_step_of_parent(state: ApplicationState, reply: Reply, message: Message) -> FinishStep | None:
+    """Return how a call of the decision tool ends the run of a session that works on a step of its parent.
+
+    None: the session has no such step, or the reply is another one.
+    """
+    return _finish_of(reply, message) if state.run_options.step and message.tool_uses else None
+
+
+def close_turn_of_step(state: ApplicationState, message: Message, finish: FinishStep) -> Changes:
+    """Return the state changes that end the turn with the summary of the step as its answer.
+
+    The plan of the session gets the step, so that the run ends as one whose step failed or is completed.
+    """
+    started = tuple(step for step in state.vibe_plan if step.status != "pending")
+    step = VibeStep(
+        step_id=str(len(started) + 1),
+        description=state.run_options.step,
+        status=finish.status,
+        analysis=finish.summary,
+    )
+    answers = {use.call_id: _RECORDED for use in message.tool_uses}
+    answered = state.chat_history.append(message, *answer_all(message, answers, ""))
+    return {
+        "chat_history": answered.append(assistant_message(finish.summary, "runtime")),
+        "vibe_plan": (*started, step),
+        "turn_open": False,
+        "phase": "idle",
+        "bad_rounds": 0,
+    }
 
 
 def step_line(step: VibeStep) -> str:

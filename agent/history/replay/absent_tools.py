@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ....actions.ports import (
@@ -26,9 +27,14 @@ class AbsentTool:
     effect: Effect = "effect"
 
     def __init__(self, name: str, stage: Stage, ephemeral: int = 0, is_of_flow: bool = False) -> None:
-        self.traits = ToolTraits(ephemeral=ephemeral, is_of_flow=is_of_flow)
+        self._traits = ToolTraits(ephemeral=ephemeral, is_of_flow=is_of_flow)
         self.spec = ToolSpec(name, "", {})
         self._stage = stage
+
+    @property
+    def traits(self) -> ToolTraits:
+        """Return traits that are unknown but for whether calls of this step ran at the same time."""
+        return replace(self._traits, runs_concurrently=True) if self._stage.ran_concurrently else self._traits
 
     def parse(self, arguments: str) -> AbsentCall:
         call = self._find_recorded_call(arguments)

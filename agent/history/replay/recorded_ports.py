@@ -3,7 +3,7 @@
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import dropwhile, islice, takewhile
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -85,8 +85,12 @@ class Stage:
     asked: RequestShape | None = None
     """The shape of the requests that today's program sent to the model in this step; None if it sent none."""
 
+    ran_concurrently: bool = False
+    """Whether a call started in this step although the sub-agent of an earlier call waited."""
+
     def enter(self, moment: Moment) -> None:
         self.moment, self.asked = moment, None
+        self.ran_concurrently = _has_run_concurrently(moment)
 
     def add(self, record: TraceRecord) -> None:
         """Handle a record of the walk's trace: keep the shape of a request, write nothing."""
@@ -94,6 +98,13 @@ class Stage:
             self.asked = record.request
 
     async def flush(self) -> None: ...
+
+
+def _has_run_concurrently(moment: Moment) -> bool:
+    waiting = {call.parent_call_id for call in moment.after["pending_tool_calls"] if call.sub_agent}
+    calls: Sequence[PendingCall] = moment.before["pending_tool_calls"] if waiting else ()
+    after = dropwhile(lambda call: call.call_id not in waiting, calls)
+    return any(call.call_id in moment.started for call in islice(after, 1, None))
 
 
 class RecordedModel:
@@ -275,6 +286,20 @@ class RecordedRouter:
             steps=tuple(step.description for step in moment.after["vibe_plan"]),
             goal=moment.after["current_goal"] or "",
         )
+
+
+class RecordedSubAgents:
+    """Starts sub-agents for steps of a plan where the recorded run started some. None of them runs."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def can_start(self, agent: str) -> bool:
+        calls: Sequence[PendingCall] = self._stage.moment.after["pending_tool_calls"]
+        return any(call.origin == "plan" for call in calls)
+
+    async def run(self, task: object, context: ToolContext) -> ToolOutcome:
+        raise AssertionError("a replay starts no sub-agent: calls have their recorded results")
 
 
 class RecordedAdvice:

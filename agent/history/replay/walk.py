@@ -17,7 +17,7 @@ from ....actions.ports import Masker as MaskerPort
 from ....actions.tools.registry import builtin_tools, load_declared_traits, network_tools, with_reader
 from ....actions.turn.output.format import OutputFormat, output_format
 from ....actions.turn.plan.decision_tools import RESERVED_NAMES
-from ....state.application import ApplicationState
+from ....state.application import ApplicationState, PlanTerms
 from ....state.calls import PendingCall
 from ....state.conversation.messages import UserContent
 from ....state.errors import SandburError, UsageError
@@ -51,6 +51,7 @@ from .recorded_ports import (
     RecordedJournal,
     RecordedModel,
     RecordedRouter,
+    RecordedSubAgents,
     RecordedTool,
     RecordedWitness,
     Stage,
@@ -170,13 +171,15 @@ def _bind_ports(
         trace=stage,
         masker=TextMasker() if tools is None else tools.masker,
         places=call_places(then, places),
-        calls=call_settings(then),
+        calls=replace(call_settings(then), sub_agents=RecordedSubAgents(stage)),
         turn=turn_rules(then, output),
         hooks=RecordedAdvice(stage),
         inbox=RecordedInbox(stage),
         router=RecordedRouter(stage),
     )
     builder = cast(Any, ApplicationBuilder())
+    if conditions.plan_digest:
+        ports.inputs.plan_terms = PlanTerms(conditions.plan_digest, conditions.plan_rules)
     application = (
         builder.with_graph(today.graph_of())
         .with_entrypoint("prompt")

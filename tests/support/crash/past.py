@@ -10,7 +10,7 @@ from support.models.server import Request
 
 _LIST = {"chat": "messages", "responses": "input", "messages": "messages"}
 _BRIEFING = re.compile(r"Step (\d+) of \d+: ")
-_TASK = re.compile(r"Write (\w+)\.")
+_TASK = re.compile(r"(?:Step \d+ of \d+: )?Write (\w+)\.")
 SUMMARIZE = "Below is the older part of this session"
 SUMMARIZED = "Summary of what came before"
 

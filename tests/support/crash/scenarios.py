@@ -228,6 +228,20 @@ def _talk(past: Past) -> Answer:
     return say(f"{past.child}:{spoken}:{len(past.users)}")
 
 
+def _plan_steps(past: Past) -> Answer:
+    """Let two steps of a plan run side by side, and a third one after them; each writes one word."""
+    if past.child:
+        return rounds(past, calls(effect(past.child)), _finish("completed", f"{past.child} is written"))
+    if past.wants_plan:
+        beside = [{"description": f"Write {word}.", "after": []} for word in ("one", "two")]
+        return call("submit_plan", steps=[*beside, {"description": "Write three."}])
+    if past.step:
+        return rounds(past, calls(effect("three")), _finish("completed", "three is written"))
+    if any("The plan is finished" in text for text in past.users):
+        return say("three steps are done")
+    return call("start_plan", goal="three words")
+
+
 def _overhear(past: Past) -> Answer:
     if any("use tabs" in text for text in past.users):
         return say("tabs it is")
@@ -297,6 +311,10 @@ SCENARIOS = {
                  at_once=3),
         Scenario("asked_children", _family, ("three sub-agents are done",), effects=("one", "two", "three"),
                  flags=WITH_RULES, at_once=3),
+        Scenario("plan_steps", _plan_steps, ("three steps are done",), effects=("one", "two", "three"),
+                 at_once=2),
+        Scenario("asked_plan_steps", _plan_steps, ("three steps are done",),
+                 effects=("one", "two", "three"), flags=WITH_RULES, at_once=2),
         Scenario("workflow", _family, ('["one is written","two is written","three is written"]',),
                  effects=("one", "two", "three"), at_once=3,
                  flags=("--agent", f"{AGENTS}:writers", "--yolo")),

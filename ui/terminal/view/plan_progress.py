@@ -34,6 +34,8 @@ class PlanProgress:
     def __init__(self, glyphs: Glyphs) -> None:
         self._glyphs = glyphs
         self._spent: dict[str, _Spent] = {}
+        self._steps_of_calls: dict[str, str] = {}
+        """Call that started a sub-agent -> its step."""
         self._agents: dict[str, dict[str, str]] = {}
         """Step -> id of a sub-agent that its calls started -> what that one does, on one line."""
         self.steps: tuple[VibeStep, ...] = ()
@@ -50,6 +52,7 @@ class PlanProgress:
         begins_again = self.is_settled and not any(step.status != "pending" for step in steps)
         if begins_again or not self.is_same(steps):
             self._spent, self._agents, self.is_reported = {}, {}, False
+            self._steps_of_calls = {}
         self.steps, self.is_open = steps, is_open
 
     def is_same(self, steps: tuple[VibeStep, ...]) -> bool:
@@ -85,13 +88,21 @@ class PlanProgress:
                 spent = self._spent.setdefault(step.step_id, _Spent())
                 spent.began = now if spent.began is None else spent.began
 
-    def note_agent(self, agent_id: str, text: str) -> None:
-        """Keep what a sub-agent does for the row below its step: the one in which it began."""
+    def note_call(self, call_id: str, step_id: str | None) -> None:
+        """Remember to which step a call belongs, because several steps may run side by side."""
+        if step_id is not None:
+            self._steps_of_calls[call_id] = step_id
+
+    def note_agent(self, agent_id: str, text: str, call_id: str = "") -> None:
+        """Keep what a sub-agent does for the row below its step: that of its call, or the one in which it
+        began.
+        """
         started = (rows for rows in self._agents.values() if agent_id in rows)
         active = next((step.step_id for step in self.steps if step.status == "in_progress"), None)
+        step_id = self._steps_of_calls.get(call_id, active)
         rows = next(started, None)
-        if rows is None and active is not None:
-            rows = self._agents.setdefault(active, {})
+        if rows is None and step_id is not None:
+            rows = self._agents.setdefault(step_id, {})
         if rows is not None:
             rows[agent_id] = text
 

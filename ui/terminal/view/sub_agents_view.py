@@ -55,7 +55,7 @@ class SubAgentsView:
         if agent.parent_id not in self._known:
             used = "" if not progress.tokens else f"  {short_count(progress.tokens)} tokens"
             about = f"{one_line(agent.name)} ({one_line(agent.description)[:_MOST_DESCRIPTION_CHARS]})"
-            self._plan.note_agent(agent.agent_id, f"{about}: {progress.what}{used}")
+            self._plan.note_agent(agent.agent_id, f"{about}: {progress.what}{used}", progress.call_id)
 
 
 def _describe(event: SubAgentEvent) -> str:

@@ -11,6 +11,7 @@ from sandbur.actions.ports.events import (
     StepChanged,
     SubAgent,
     SubAgentEvent,
+    ToolStarted,
     UsageChanged,
 )
 from sandbur.state.application import Usage, VibeStep
@@ -62,6 +63,21 @@ def test_of_many_sub_agents_the_newest_are_shown() -> None:
         "agent 998",
         "agent 999",
     ]
+
+
+def test_sub_agents_of_steps_side_by_side_stand_below_their_own_steps() -> None:
+    renderer = Renderer(Console(file=StringIO(), width=100, markup=False), answers=True)
+    renderer.show(PlanChanged(STEPS))
+    for number in ("1", "2"):
+        renderer.show(StepChanged(f"s{number}", "in_progress"))
+        renderer.show(ToolStarted(f"step-{number}", "task", f"s{number}"))
+    for number in ("2", "1"):
+        agent = SubAgent(f"child{number}", "parent", f"step-{number}", "general", f"part {number}")
+        renderer.show(SubAgentEvent(agent, MessageAdded("assistant", f"works on {number}")))
+    lines = lines_of(renderer._plan.progress)
+    for number, title in (("1", "read"), ("2", "write")):
+        at = lines.index(f"general (part {number}): works on {number}")
+        assert title in lines[at - 1]
 
 
 def test_what_a_sub_agent_does_is_followed_below_its_step() -> None:
