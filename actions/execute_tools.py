@@ -37,6 +37,7 @@ from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
         "flow",
         "user_input",
         "approved_plan",
+        "earlier_plan",
     ],
     writes=[
         "chat_history",

@@ -40,6 +40,7 @@ _WRITES = ["chat_history", "workflow_mode", "phase", "current_goal", "pending_to
         "graph_version",
         "vibe_plan",
         "approved_plan",
+        "earlier_plan",
         *CALL_READS,
         *STEERING_FIELDS,
     ],

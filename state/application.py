@@ -208,6 +208,8 @@ class ApplicationState(Record):
     """The number of the newest message of its hub that the history holds; 0: none."""
     approved_plan: ApprovedPlan | None = Field(default=None, exclude_if=partial(is_, None))
     """The plan as a person approved it, with what it allows; None if nobody did."""
+    earlier_plan: ApprovedPlan | None = Field(default=None, exclude_if=partial(is_, None))
+    """The last approved plan that is over. It allows nothing; a new plan is compared with it."""
     graph_version: int = GRAPH_VERSION
 
     @property

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ...actions.turn.plan.decision_tools import MAX_STEPS
-from ...state.conversation.approved_plan import ApprovedPlan, ApprovedStep
+from ...state.conversation.approved_plan import ApprovedPlan, ApprovedStep, PlanBudget
 
 MOST_CHARS = 40_000
-EXPECTS = "expects"
+EXPECTS, BUDGET = "expects", "budget"
+PERMISSIONS = ("writes", "runs", "hosts", "tools", "agents")
 FORM = """\
 # The goal in one sentence
+- budget: 0.50 USD, 200,000 tokens
 ## 1. The first step
 - expects: what shows that it is done
 - writes: src/, docs/install.md
@@ -20,10 +22,12 @@ FORM = """\
 - hosts: pypi.org
 - tools: create_issue
 - agents: reviewer
+- budget: 20,000 tokens
 """
 _GOAL = re.compile(r"#\s+(?:goal:\s*)?(\S.*)", re.IGNORECASE)
 _STEP = re.compile(r"##\s+(?:step\s+)?(?:\d{1,2}[.):]\s*)?(\S.*)", re.IGNORECASE)
 _ENTRY = re.compile(r"[-*]\s+(\w+):\s*(.*)")
+_AMOUNT = re.compile(r"(\d{1,3}(?:,\d{3})+|\d{1,12})(\.\d{1,6})?\s*(usd|tokens)", re.IGNORECASE)
 _QUOTED = re.compile(r"`([^`]+)`")
 
 Compilers = Mapping[str, Callable[[str], Iterator[str]]]
@@ -39,10 +43,13 @@ class _Step:
         self.lines = [title]
         self.expects = ""
         self.allows: dict[str, None] = {}
+        self.budget: PlanBudget | None = None
 
     def build(self) -> ApprovedStep:
         text = "\n".join(self.lines).strip()
-        return ApprovedStep(description=text, expects=self.expects, allows=tuple(self.allows))
+        return ApprovedStep(
+            description=text, expects=self.expects, allows=tuple(self.allows), budget=self.budget
+        )
 
 
 class _Entry(NamedTuple):
@@ -54,22 +61,23 @@ def parse_plan(text: str, compilers: Compilers) -> ApprovedPlan:
     """Return the plan in a text, with what its steps may do as allow rules. Raises `UnreadablePlan`."""
     if len(text) > MOST_CHARS:
         raise UnreadablePlan(f"The plan has {len(text):,} characters; at most {MOST_CHARS:,} are read.")
-    goal, steps = "", list[_Step]()
+    goal, steps = _Step(""), list[_Step]()
     # Other line ends do not end a line on the screen.
     for number, line in enumerate(map(str.strip, text.replace("\r\n", "\n").split("\n")), 1):
         _require_visible(line, number)
         if found := _STEP.fullmatch(line):
             steps.append(_Step(found[1]))
         elif found := _GOAL.fullmatch(line):
-            if goal:
+            if goal.lines[0]:
                 raise UnreadablePlan(f"Line {number}: a plan has one goal. Begin each step with `## `.")
-            goal = found[1]
-        elif line and not steps:
+            goal.lines[0] = found[1]
+        elif line and not steps and not _is_budget(line):
             raise UnreadablePlan(f"Line {number}: {_quote(line)} precedes the first step, `## STEP`.")
         elif line:
-            _add_line(steps[-1], line, number, compilers)
-    _require_parts(goal, steps)
-    return ApprovedPlan(text=text.strip(), goal=goal, steps=tuple(step.build() for step in steps))
+            _add_line(steps[-1] if steps else goal, line, number, compilers)
+    _require_parts(goal.lines[0], steps)
+    built = tuple(step.build() for step in steps)
+    return ApprovedPlan(text=text.strip(), goal=goal.lines[0], steps=built, budget=goal.budget)
 
 
 def _require_visible(line: str, number: int) -> None:
@@ -98,8 +106,12 @@ def _add_line(step: _Step, line: str, number: int, compilers: Compilers) -> None
         step.lines.append(line)
     elif entry.key == EXPECTS:
         step.expects = " ".join(filter(None, (step.expects, *entry.values)))
+    elif entry.key == BUDGET:
+        if step.budget is not None:
+            raise UnreadablePlan(f"Line {number}: there is a budget already. Write both amounts in one line.")
+        step.budget = _parse_budget(entry.values[0] if entry.values else "", number)
     elif entry.key not in compilers:
-        known = ", ".join((EXPECTS, *compilers))
+        known = ", ".join((EXPECTS, *compilers, BUDGET))
         raise UnreadablePlan(f"Line {number}: there is no key {_quote(entry.key)}. The keys are: {known}.")
     else:
         try:
@@ -109,13 +121,33 @@ def _add_line(step: _Step, line: str, number: int, compilers: Compilers) -> None
             raise UnreadablePlan(f"Line {number}: {problem}") from None
 
 
+def _is_budget(line: str) -> bool:
+    found = _ENTRY.fullmatch(line)
+    return found is not None and found[1].lower() == BUDGET
+
+
+def _parse_budget(text: str, number: int) -> PlanBudget:
+    """Return the amounts in a text such as `0.50 USD, 20,000 tokens`."""
+    amounts: dict[str, float] = {}
+    for part in re.split(r",\s+|\s+and\s+", text.strip("` ")):
+        found = _AMOUNT.fullmatch(part)
+        amount = 0.0 if found is None else float(found[1].replace(",", "") + (found[2] or ""))
+        unit = "" if found is None else found[3].lower()
+        if amount <= 0 or unit in amounts or (unit == "tokens" and not amount.is_integer()):
+            example = "Write one such as `0.50 USD` or `20,000 tokens`."
+            raise UnreadablePlan(f"Line {number}: {_quote(text)} is no budget. {example}")
+        amounts[unit] = amount
+    tokens = amounts.get("tokens")
+    return PlanBudget(cost_usd=amounts.get("usd"), tokens=None if tokens is None else int(tokens))
+
+
 def _parse_entry(line: str) -> _Entry | None:
     """Return the key and the values of a line such as `- writes: a, b`; None for a line of another form."""
     found = _ENTRY.fullmatch(line)
     if found is None:
         return None
     key, text = found[1].lower(), found[2].strip()
-    if key == EXPECTS:
+    if key in (EXPECTS, BUDGET):
         return _Entry(key, (text,) if text else ())
     if quoted := _QUOTED.findall(text):
         if _QUOTED.sub("", text).strip(" ,"):

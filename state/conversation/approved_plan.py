@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from functools import cached_property
-from operator import not_
+from functools import cached_property, partial
+from operator import is_, not_
 
 from pydantic import Field
 
 from .content import Record
+
+
+class PlanBudget(Record):
+    """The most that the work of a plan, or of one step, may use before a person has to agree again."""
+
+    cost_usd: float | None = Field(default=None, exclude_if=partial(is_, None))
+    """US dollars; None for no limit."""
+    tokens: int | None = Field(default=None, exclude_if=partial(is_, None))
+    """Input and output tokens together; None for no limit."""
 
 
 class ApprovedStep(Record):
@@ -18,6 +27,7 @@ class ApprovedStep(Record):
     """The result that shows that the step is done."""
     allows: tuple[str, ...] = Field(default=(), exclude_if=not_)
     """Allow rules that hold until the step has ended."""
+    budget: PlanBudget | None = Field(default=None, exclude_if=partial(is_, None))
 
 
 class ApprovedPlan(Record):
@@ -25,6 +35,8 @@ class ApprovedPlan(Record):
     """The Markdown that the person approved."""
     goal: str
     steps: tuple[ApprovedStep, ...]
+    budget: PlanBudget | None = Field(default=None, exclude_if=partial(is_, None))
+    """The budget of the whole plan."""
 
     @cached_property
     def digest(self) -> str:
