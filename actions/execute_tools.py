@@ -38,6 +38,7 @@ from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
         "user_input",
         "approved_plan",
         "earlier_plan",
+        "plan_usage",
     ],
     writes=[
         "chat_history",
@@ -56,6 +57,7 @@ from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
         "workflow_mode",
         "current_goal",
         "approved_plan",
+        "plan_usage",
         "execution_mode",
     ],
     runs_calls=True,

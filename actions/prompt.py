@@ -36,6 +36,7 @@ _NEW_TURN: dict[str, Any] = {
     "current_goal": None,
     "vibe_plan": (),
     "approved_plan": None,
+    "plan_usage": None,
     "active_step_id": None,
     "pending_tool_calls": (),
     "last_round_denied": False,

@@ -8,6 +8,7 @@ from .ports import Ports
 from .ports.events import MessageAdded, Notice, StepChanged
 from .turn.burr_action import Changes, graph_action
 from .turn.plan.decision_tools import PLAN_FINISHED, SUBMIT_PLAN
+from .turn.plan.plan_budget import begin_step_count
 from .turn.plan.step_turn import step_line, with_step
 from .turn.steering import find_person_messages
 
@@ -22,8 +23,15 @@ _REVISE = (
 
 
 @graph_action(
-    reads=["vibe_plan", "active_step_id", "chat_history", "replans", "approved_plan"],
-    writes=["vibe_plan", "active_step_id", "chat_history", "phase", "replans"],
+    reads=[
+        "vibe_plan",
+        "active_step_id",
+        "chat_history",
+        "replans",
+        "approved_plan",
+        "plan_usage",
+    ],
+    writes=["vibe_plan", "active_step_id", "chat_history", "phase", "replans", "plan_usage"],
     step_kind="summary",
 )
 async def step_summarizer(state: ApplicationState, ports: Ports) -> Changes:
@@ -40,6 +48,7 @@ async def step_summarizer(state: ApplicationState, ports: Ports) -> Changes:
     ports.emit(StepChanged(step.step_id, step.status, step.analysis))
     messages = (*find_person_messages(step), assistant_message(line, "runtime"), *changes.pop("notes"))
     history = state.chat_history.append(*messages)
+    changes |= begin_step_count(state)
     return {"vibe_plan": plan, "active_step_id": None, "chat_history": history, **changes}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from ....state.application import PLANNED_BY_CALL, ApplicationState, VibeStep
 from ....state.conversation.approved_plan import ApprovedPlan, ApprovedStep
 from ....state.conversation.messages import ToolResult
+from .plan_budget import begin_counting
 
 
 def begin_plan(state: ApplicationState, results: Iterable[ToolResult]) -> dict[str, Any]:
@@ -23,7 +24,13 @@ def begin_plan(state: ApplicationState, results: Iterable[ToolResult]) -> dict[s
     plan = plans[-1]
     ended = tuple(step for step in state.vibe_plan if step.has_ended)
     added = tuple(
-        VibeStep(step_id=str(number), description=step.description, expects=step.expects, allows=step.allows)
+        VibeStep(
+            step_id=str(number),
+            description=step.description,
+            expects=step.expects,
+            allows=step.allows,
+            budget=step.budget,
+        )
         for number, step in enumerate(plan.steps, len(ended) + 1)
     )
     changes: dict[str, Any] = {
@@ -32,6 +39,7 @@ def begin_plan(state: ApplicationState, results: Iterable[ToolResult]) -> dict[s
         "current_goal": plan.goal,
         "vibe_plan": (*ended, *added),
         "approved_plan": plan,
+        **begin_counting(plan),
         "graph_version": max(state.graph_version, PLANNED_BY_CALL),
     }
     if state.execution_mode == "plan":
@@ -49,7 +57,8 @@ def mask_plan(plan: ApprovedPlan | None, mask: Callable[[str], str]) -> Approved
             description=mask(step.description),
             expects=mask(step.expects),
             allows=tuple(rule for rule in step.allows if mask(rule) == rule),
+            budget=step.budget,
         )
         for step in plan.steps
     )
-    return ApprovedPlan(text=mask(plan.text), goal=mask(plan.goal), steps=tuple(steps))
+    return ApprovedPlan(text=mask(plan.text), goal=mask(plan.goal), steps=tuple(steps), budget=plan.budget)

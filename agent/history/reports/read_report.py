@@ -262,7 +262,7 @@ def _plan_moves(step: RecordedStep, mask: Callable[[str], str]) -> Iterator[tupl
         was = before[step_id].status if step_id in before else "pending"
         if was == "pending" and one.status != "pending":
             yield step_id, PlanStepBegan(step_id, one.description)
-        if one.status != was and one.status in ("completed", "failed"):
+        if one.status != was and one.status in ("completed", "failed", "skipped"):
             yield step_id, PlanStepEnded(step_id, one.status, one.summary)
 
 

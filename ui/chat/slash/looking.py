@@ -1,5 +1,6 @@
 """Commands that show parts of a session: `/plan`, `/steps`, `/status`, `/tools`, `/doctor`."""
 
+import re
 from collections.abc import Iterator
 from itertools import groupby
 from typing import get_args
@@ -33,13 +34,17 @@ _EFFECTS: dict[Effect, str] = {
 }
 
 
+_SKIP = re.compile(r"skip(?:\s+\S{1,20})?", re.IGNORECASE)
 _PLAN = "{task}\n\nLook first, change nothing, and then propose a plan for this with `propose_plan`."
 
 
 async def show_plan(context: SlashContext, words: str) -> SlashResult:
-    """Show or hide the plan; with words, change to plan mode and ask for a plan of that task."""
+    """Show or hide the plan, skip a step, or change to plan mode and ask for a plan of a task."""
     if not words:
         context.renderer.toggle_plan()
+        return DONE
+    if _SKIP.fullmatch(words):
+        await context.record(f"/plan {words}")
         return DONE
     if not any(tool.traits.begins_plan for tool in context.session.ports.toolbox.values()):
         raise UsageError(
