@@ -16,6 +16,7 @@ from ...actions.tools.shell.read_only import prove
 from ...actions.turn.bugs_logged import BugsLogged
 from ...actions.workspace.protected.secret_files import is_secret_file
 from ...state.application import ExecutionMode, PlanTerms
+from ...state.conversation.approved_plan import INSIDE_PLAN, OUTSIDE_PLAN
 from ...state.session import SessionSettings
 from .hidden_files import HiddenFiles, find_hiding_rules_off_disk
 from .protected_places import why_always_asked, why_protected
@@ -236,7 +237,7 @@ class Policy:
         return self._judge_by_plan(call) or self._pass_inside(call, mode) or self._ask(concern)
 
     def _ask(self, concern: str) -> Verdict:
-        return Verdict("ask", concern if self._plan is None else f"outside the plan: {concern}")
+        return Verdict("ask", concern if self._plan is None else f"{OUTSIDE_PLAN}: {concern}")
 
     def _judge_by_plan(self, call: Call) -> Verdict | None:
         """Allow a call that the approved plan covers, or return None.
@@ -255,7 +256,7 @@ class Policy:
         if not rules:
             return None
         used = ", ".join(rules)
-        return Verdict("allow", f"the approved plan allows it: {used}", used)
+        return Verdict("allow", f"{INSIDE_PLAN}: {used}", used)
 
     def _pass_inside(self, call: Call, mode: ExecutionMode) -> Verdict | None:
         """Allow a command that only edits the workspace, or that a sandbox confines to the workspace, or

@@ -12,6 +12,12 @@ from pydantic import Field
 from .content import Record
 
 
+INSIDE_PLAN, OUTSIDE_PLAN = "the approved plan allows it", "outside the plan"
+"""How the reason of a verdict begins, for a call that an approved plan allows, and for one that it does not
+name.
+"""
+
+
 class PlanBudget(Record):
     """The most that the work of a plan, or of one step, may use before a person has to agree again."""
 
