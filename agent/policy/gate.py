@@ -244,16 +244,16 @@ class Policy:
 
         No plan covers a protected place, a place outside the workspace, or a command in another folder.
         """
-        if not self._plan or self._is_protected(call) or self._outside(call):
-            return None
-        if call.traits.runs_commands and self._cwd_of(call) != self._workspace.cwd:
+        if not self._plan:
             return None
         if call.traits.reaches == "address":
             named = (rule for rule in self._plan if rule.names(call.tool))
             rules = [rule.text for rule in named if web_rules.covers(rule.pattern, call.subject)][:1]
         else:
             rules = self._find_covering(self._plan, call)
-        if not rules:
+        if not rules or self._is_protected(call) or self._outside(call):
+            return None
+        if call.traits.runs_commands and self._cwd_of(call) != self._workspace.cwd:
             return None
         used = ", ".join(rules)
         return Verdict("allow", f"{INSIDE_PLAN}: {used}", used)
@@ -405,7 +405,8 @@ class Policy:
         commands, doubts = shell_rules.read_commands(call.subject)
         if doubts or self._why_protected_write(call) or self._why_git_runs_more(call):
             return []
-        return _find_covering_rules(rules, commands, shell_rules.covers)
+        possible = shell_rules.select_possible(rules, commands)
+        return _find_covering_rules(possible, commands, shell_rules.covers)
 
     def _covering_paths(self, rules: Sequence[Rule], call: Call) -> list[str]:
         if not call.paths:
