@@ -77,6 +77,7 @@ class AgentArguments(TypedDict, total=False):
     max_listed_tools: int | None
     max_result_tokens: int | None
     planning: Literal["auto", "off"]
+    plans: bool
     strict_tools: bool
     env: Mapping[str, str] | None
     dependency_overrides: Mapping[Callable[..., Any], Callable[..., Any]]
@@ -132,13 +133,19 @@ def require_fitting(given: dict[str, Any]) -> dict[str, Any]:
     _require_list("output_validators", given["output_validators"], "functions")
     if env is not None and not isinstance(env, Mapping):
         raise _wrong("env", env, "a mapping of names to texts")
-    if given["planning"] not in ("auto", "off"):
-        raise UsageError(f"Agent: planning={given['planning']!r} is not possible.", 'It is "auto" or "off".')
+    _require_planning(given)
     _require_user_input(given["user_input"])
     _require_agents("agents", given["agents"])
     _require_agents("handoffs", given["handoffs"], str(given["name"]))
     _require_paths(given)
     return given
+
+
+def _require_planning(given: Mapping[str, Any]) -> None:
+    if given["planning"] not in ("auto", "off"):
+        raise UsageError(f"Agent: planning={given['planning']!r} is not possible.", 'It is "auto" or "off".')
+    if given["plans"] and given["planning"] == "off":
+        raise UsageError("Agent: plans=True needs planning.", 'Leave planning="off" out.')
 
 
 def _require_user_input(value: Any) -> None:
@@ -325,6 +332,7 @@ def _collect_settings(given: Mapping[str, Any]) -> dict[str, Any]:
         "group_descriptions": _describe_groups(given["groups"], given["available_groups"]),
         **asdict(given["limits"] or Limits()),
         "model": _name_of(given["model"]),
+        "plan_proposals": True if given["plans"] else None,
         "cwd": None if cwd is None else Path(cwd).absolute(),
         "add_dirs": tuple(Path(each).absolute() for each in given["add_dirs"]),
         "mcp_servers": None if servers is None else _servers(servers),

@@ -35,7 +35,7 @@ _EFFECTS: dict[Effect, str] = {
 
 
 _SKIP = re.compile(r"skip(?:\s+\S{1,20})?", re.IGNORECASE)
-_PLAN = "{task}\n\nLook first, change nothing, and then propose a plan for this with `propose_plan`."
+PLAN_REQUEST = "{task}\n\nLook first, change nothing, and then propose a plan for this with `propose_plan`."
 
 
 async def show_plan(context: SlashContext, words: str) -> SlashResult:
@@ -52,7 +52,7 @@ async def show_plan(context: SlashContext, words: str) -> SlashResult:
             "Set `plan_proposals = true` (sandbur config set plan_proposals true) and begin a new session.",
         )
     await context.record("/mode plan")
-    await context.send(_PLAN.format(task=words))
+    await context.send(PLAN_REQUEST.format(task=words))
     return DONE
 
 

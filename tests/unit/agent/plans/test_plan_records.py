@@ -1,4 +1,4 @@
-"""An approved plan is in the report, in the tracking UI, in the list of steps, and in what a replay prints."""
+"""An approved plan is in the report, in the tracking UI and in the list of steps."""
 
 from pathlib import Path
 
