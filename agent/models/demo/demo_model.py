@@ -198,6 +198,8 @@ def _follow_plan(
     if request.forced_tool == SUBMIT_PLAN.name:
         steps = plan_steps(_goal(turn), [summary for _, summary in _steps_ended(turn)], phrases)
         return _Move("", "submit_plan", {"steps": [{"description": title} for title in steps]})
+    if not child and any(use.tool == "propose_plan" for message in turn for use in message.tool_uses):
+        return _Move("\n\n".join(summary for _, summary in _steps_ended(turn)))
     if not child:
         return _Move(f"{report(_steps_ended(turn), phrases)}\n\n{phrases.how_to_get_a_model}")
     found = _STEP_TITLE.search(child[0].text)

@@ -18,6 +18,8 @@ async def test_the_demo_shows_a_plan_that_binds(store: Store, tmp_path: Path) ->
     assert waits.status == "needs_approval"
     _, end = await approve(session)
     assert end.status == "done"
+    assert end.result is not None
+    assert "a.txt" in end.result.splitlines()[0]
     assert [step.status for step in end.steps] == ["completed", "completed"]
     assert (tmp_path / "a.txt").read_text() == "hello\n"
     assert (tmp_path / "b.txt").exists()
