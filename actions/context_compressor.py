@@ -50,8 +50,18 @@ _MESSAGES = "{messages}"
         "tokens_per_byte",
         "equipment",
         "user_input",
+        "plan_usage",
     ],
-    writes=["chat_history", "vibe_plan", "overflow_from", "return_to", "compressions", "usage", "turn_usage"],
+    writes=[
+        "chat_history",
+        "vibe_plan",
+        "overflow_from",
+        "return_to",
+        "compressions",
+        "usage",
+        "turn_usage",
+        "plan_usage",
+    ],
     asks_model="summary",
     step_kind="compression",
     stop_note="It stopped before older messages were to be summarised.",
@@ -90,8 +100,7 @@ async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
     return {
         **_replace_history(state, found, shorter),
         **_hand_back(state, state.compressions + 1),
-        "usage": state.usage + used,
-        "turn_usage": state.turn_usage + used,
+        **state.add_usage(used),
     }
 
 

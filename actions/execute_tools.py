@@ -40,6 +40,8 @@ from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
         "approved_plan",
         "parallel_steps",
         "phase",
+        "earlier_plan",
+        "plan_usage",
     ],
     writes=[
         "chat_history",
@@ -58,6 +60,7 @@ from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
         "workflow_mode",
         "current_goal",
         "approved_plan",
+        "plan_usage",
         "execution_mode",
     ],
     runs_calls=True,

@@ -11,7 +11,7 @@ from .turn.calls.proposals import judge, why_lost
 
 
 @graph_action(
-    reads=["pending_tool_calls", "execution_mode", "vibe_plan", "approved_plan"],
+    reads=["pending_tool_calls", "execution_mode", "vibe_plan", "approved_plan", "earlier_plan"],
     writes=["pending_tool_calls"],
     waits_for="decision",
     step_kind="decision",

@@ -36,6 +36,7 @@ _NEW_TURN: dict[str, Any] = {
     "current_goal": None,
     "vibe_plan": (),
     "approved_plan": None,
+    "plan_usage": None,
     "active_step_id": None,
     "parallel_steps": (),
     "pending_tool_calls": (),
@@ -54,6 +55,12 @@ _NEW_TURN: dict[str, Any] = {
 }
 
 
+def _begin_turn(state: ApplicationState) -> dict[str, Any]:
+    """Return the state changes of a new turn. A plan that held until now is over."""
+    over = {} if state.approved_plan is None else {"earlier_plan": state.approved_plan}
+    return {**_NEW_TURN, **over}
+
+
 @graph_action(
     reads=[
         "chat_history",
@@ -67,6 +74,7 @@ _NEW_TURN: dict[str, Any] = {
         "graph_version",
         "hand_off",
         "hub_position",
+        "approved_plan",
         *STEERING_FIELDS,
     ],
     writes=[
@@ -77,6 +85,7 @@ _NEW_TURN: dict[str, Any] = {
         "graph_version",
         "hand_off",
         "hub_position",
+        "earlier_plan",
         *STEERING_FIELDS,
         *_NEW_TURN,
     ],
@@ -105,7 +114,7 @@ async def prompt(
     if runs is not None and isinstance(given_message, str):
         closed = await _close_open_turn(state, ports)
         return {
-            **_NEW_TURN,
+            **_begin_turn(state),
             "turn_open": False,
             **await propose_user_command(given_message, runs, closed, ports),
         }
@@ -153,7 +162,7 @@ async def _open_turn(
     if closed.equipment != state.equipment:
         announce_tool_changes(state.equipment, closed.equipment, ports)
     kept = {name: getattr(closed, name) for name in ("equipment", "inbox_taken", "hand_off", "hub_position")}
-    changes = {**_NEW_TURN, "user_input": text, "chat_history": history, **kept}
+    changes = {**_begin_turn(state), "user_input": text, "chat_history": history, **kept}
     routed = routed or route_to_speaker(closed, ports)
     if routed is None:
         return changes
@@ -165,7 +174,12 @@ async def _run_command_of_flow(
 ) -> Changes:
     """Close an open turn and run the slash command of a flow as if it had been typed."""
     closed = await _close_open_turn(state, ports)
-    changes = {**_NEW_TURN, "turn_open": False, "user_input": text, "chat_history": closed.chat_history}
+    changes = {
+        **_begin_turn(state),
+        "turn_open": False,
+        "user_input": text,
+        "chat_history": closed.chat_history,
+    }
     return {**changes, **answer_by_command(routed, closed.model_copy(update=changes), ports)}
 
 

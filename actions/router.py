@@ -49,6 +49,7 @@ _WRITES = [
         "graph_version",
         "vibe_plan",
         "approved_plan",
+        "earlier_plan",
         *CALL_READS,
         *STEERING_FIELDS,
     ],

@@ -12,6 +12,7 @@ from .ports import Ports
 from .ports.events import MessageAdded, Notice, StepChanged
 from .turn.burr_action import Changes, graph_action
 from .turn.plan.decision_tools import PLAN_FINISHED, SUBMIT_PLAN
+from .turn.plan.plan_budget import begin_step_count
 from .turn.plan.step_turn import step_line
 from .turn.steering import find_person_messages
 
@@ -26,8 +27,16 @@ _REVISE = (
 
 
 @graph_action(
-    reads=["vibe_plan", "active_step_id", "chat_history", "replans", "approved_plan", "parallel_steps"],
-    writes=["vibe_plan", "active_step_id", "chat_history", "phase", "replans"],
+    reads=[
+        "vibe_plan",
+        "active_step_id",
+        "chat_history",
+        "replans",
+        "approved_plan",
+        "parallel_steps",
+        "plan_usage",
+    ],
+    writes=["vibe_plan", "active_step_id", "chat_history", "phase", "replans", "plan_usage"],
     step_kind="summary",
 )
 async def step_summarizer(state: ApplicationState, ports: Ports) -> Changes:
@@ -53,6 +62,7 @@ async def step_summarizer(state: ApplicationState, ports: Ports) -> Changes:
         messages += () if one.call_id else find_person_messages(one)
         messages.append(assistant_message(line, "runtime"))
     history = state.chat_history.append(*messages, *changes.pop("notes"))
+    changes |= begin_step_count(state)
     return {"vibe_plan": plan, "active_step_id": None, "chat_history": history, **changes}
 
 

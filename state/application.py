@@ -9,12 +9,13 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field
 
 from .calls import PendingCall
-from .conversation.approved_plan import ApprovedPlan
+from .conversation.approved_plan import ApprovedPlan, PlanBudget
 from .conversation.messages import NO_EQUIPMENT, Equipment, HandOff, Record
 from .conversation.transcript import Transcript
 from .conversation.usage import Usage as Usage
 
-StepStatus = Literal["pending", "in_progress", "completed", "failed"]
+StepStatus = Literal["pending", "in_progress", "completed", "failed", "skipped"]
+"""The state of a step. `skipped`: a person took it out of the plan before it began."""
 
 
 class VibeStep(Record):
@@ -36,10 +37,28 @@ class VibeStep(Record):
     """The ids of the earlier steps that have to end before this one begins; None: all earlier steps."""
     call_id: str = Field(default="", exclude_if=not_)
     """The call that started the sub-agent of the step; empty if the session itself works on the step."""
+    budget: PlanBudget | None = Field(default=None, exclude_if=partial(is_, None))
+    """The most that the work of the step may use, if the approved plan says so."""
 
     @property
     def has_ended(self) -> bool:
-        return self.status in ("completed", "failed")
+        return self.status in ("completed", "failed", "skipped")
+
+    def skip(self) -> VibeStep:
+        """Return the step as one that does not start."""
+        return self.model_copy(update={"status": "skipped"})
+
+
+class PlanUsage(Record):
+    """What the work of an approved plan used, counted for its budgets."""
+
+    plan: Usage = Usage()
+    """The usage since the plan began, or since a person agreed to go on after its budget was used up."""
+    step: Usage = Usage()
+    """The same for the present step of the plan."""
+
+    def add(self, used: Usage) -> PlanUsage:
+        return PlanUsage(plan=self.plan + used, step=self.step + used)
 
 
 class PlanTerms(NamedTuple):
@@ -55,8 +74,8 @@ Phase = Literal["idle", "planning", "working", "answering"]
 ExecutionMode = Literal["interactive", "plan", "auto-edit", "yolo"]
 
 ASKED_ONCE_MORE, ENDED_BY_TOOL, COMPRESSED_WHEN_ASKED, RUN_BY_PERSON, NOTICES_CYCLES = 2, 3, 4, 5, 6
-NESTS_CALLS, RUN_BY_FLOW, HANDS_OFF, PLANNED_BY_CALL, RUNS_PARALLEL_STEPS = 7, 8, 9, 10, 11
-GRAPH_VERSION = 11
+NESTS_CALLS, RUN_BY_FLOW, HANDS_OFF, PLANNED_BY_CALL, RUNS_PARALLEL_STEPS, SKIPS_STEPS = 7, 8, 9, 10, 11, 12
+GRAPH_VERSION = 12
 """The version of the graph. Each version adds a behaviour:
 
 * 2: a call that needs a second approval goes from `execute_tools` back to `human_confirm`.
@@ -69,6 +88,7 @@ GRAPH_VERSION = 11
 * 9: the agent that has the conversation answers a message, from `prompt`.
 * 10: a call whose plan a person approved begins that plan, from `execute_tools` to `vibe_step_executor`.
 * 11: steps of a plan run as sub-agents, from `vibe_step_executor` to `execute_tools` and `step_summarizer`.
+* 12: a person takes steps out of a plan.
 """
 
 
@@ -222,6 +242,10 @@ class ApplicationState(Record):
     """The number of the newest message of its hub that the history holds; 0: none."""
     approved_plan: ApprovedPlan | None = Field(default=None, exclude_if=partial(is_, None))
     """The plan as a person approved it, with what it allows; None if nobody did."""
+    plan_usage: PlanUsage | None = Field(default=None, exclude_if=partial(is_, None))
+    """What is counted for the budgets of the approved plan; None if it has none."""
+    earlier_plan: ApprovedPlan | None = Field(default=None, exclude_if=partial(is_, None))
+    """The last approved plan that is over. It allows nothing; a new plan is compared with it."""
     graph_version: int = GRAPH_VERSION
 
     @property
@@ -233,8 +257,7 @@ class ApplicationState(Record):
         """
         if self.approved_plan is None:
             return None
-        pending = (step for step in self.vibe_plan if step.status == "pending")
-        step = self.active_step or (None if self.open_parallel_steps else next(pending, None))
+        step = self.present_step
         is_open = self.phase == "working" and step is not None and not step.has_ended
         return PlanTerms(self.approved_plan.digest, step.allows if is_open and step is not None else ())
 
@@ -263,6 +286,12 @@ class ApplicationState(Record):
         return steps if are_ended or any(step.status == "in_progress" for step in steps) else ()
 
     @property
+    def present_step(self) -> VibeStep | None:
+        """Return the step that is worked on, or the next one between two steps; None if there is none."""
+        pending = (step for step in self.vibe_plan if step.status == "pending")
+        return self.active_step or (None if self.open_parallel_steps else next(pending, None))
+
+    @property
     def mode_of_sub_agents(self) -> ExecutionMode:
         """Return the freest mode for sub-agents. An approved plan binds only those that work on a step of it,
         so that auto-edit mode would let the others do more than their parent.
@@ -273,6 +302,11 @@ class ApplicationState(Record):
     @property
     def active_step(self) -> VibeStep | None:
         return next((s for s in self.vibe_plan if s.step_id == self.active_step_id), None)
+
+    def add_usage(self, used: Usage) -> dict[str, Any]:
+        """Return the state changes that add what a model call or a sub-agent used."""
+        counted = {} if self.plan_usage is None else {"plan_usage": self.plan_usage.add(used)}
+        return {"usage": self.usage + used, "turn_usage": self.turn_usage + used, **counted}
 
     @property
     def active_history(self) -> Transcript:

@@ -139,6 +139,11 @@ class PendingCall(Record):
     origin: Origin = Field(default="model", exclude_if=lambda origin: origin == "model")
     """The requester of the call. If it is not a model, no message contains a `ToolUse` of the call."""
 
+    plan_changes: str = Field(default="", exclude_if=not_)
+    """How the plan that the call proposes differs from the one that a person approved before, one change a
+    line; empty for other calls.
+    """
+
     kind: Literal["approval", "outcome_unknown"] = "approval"
     """What the decision is about: approval to run, or the outcome after a process died."""
     sub_agent: SubAgentCall | None = Field(default=None, exclude_if=partial(is_, None))

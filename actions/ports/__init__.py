@@ -50,6 +50,7 @@ from .tool import KeptResults as KeptResults
 from .tool import LeavesProcesses as LeavesProcesses
 from .tool import NeedsInputs as NeedsInputs
 from .tool import Prepared as Prepared
+from .tool import ProposesPlans as ProposesPlans
 from .tool import Recoverable as Recoverable
 from .tool import Recovered as Recovered
 from .tool import RunsFiles as RunsFiles

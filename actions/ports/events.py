@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from ...state.application import FlowKind, StepStatus, Usage, VibeStep
 from ...state.calls import PendingCall, SubAgentCall, parent_call_id_of
@@ -222,6 +222,14 @@ class PendingDecision:
     reason: str
     sub_agent: SubAgentCall | None = None
     """Set for a call of a sub-agent."""
+    plan_changes: str = ""
+    """How the proposed plan differs from the last approved one, one change a line; empty for other calls."""
+
+    @classmethod
+    def of(cls, call: PendingCall) -> Self:
+        return cls(
+            call.call_id, call.tool, call.arguments, call.kind, call.reason, call.sub_agent, call.plan_changes
+        )
 
 
 RunStatus = Literal[

@@ -379,6 +379,15 @@ class NeedsInputs(Protocol):
 
 
 @runtime_checkable
+class ProposesPlans(Protocol):
+    """A tool whose calls propose a plan for approval."""
+
+    def describe_changes(self, arguments: Any, earlier: ApprovedPlan) -> str:
+        """Return how the proposed plan differs from the one that was approved before, one change a line."""
+        ...
+
+
+@runtime_checkable
 class LeavesProcesses(Protocol):
     """A tool that can find the running processes of its calls."""
 

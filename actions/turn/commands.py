@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from ...state.application import COMPRESSED_WHEN_ASKED, ApplicationState, ExecutionMode
+from ...state.application import COMPRESSED_WHEN_ASKED, SKIPS_STEPS, ApplicationState, ExecutionMode
 
 _COMMAND = re.compile(r"/([A-Za-z][\w-]*(?::[\w-]+)*)(?:\s+(.*))?", re.DOTALL)
 MODES: tuple[ExecutionMode, ...] = get_args(ExecutionMode)
@@ -33,6 +33,7 @@ _ELSEWHERE = {
     "sessions": "sandbur sessions list",
     "status": "sandbur sessions show ID",
     "doctor": "sandbur doctor",
+    "plan": "sandbur sessions show ID, which shows the plan",
     "ui": "sandbur ui",
     "flow": "sandbur flows list",
 }
@@ -92,6 +93,8 @@ def answer_command(text: str, state: ApplicationState, has_flows: bool = False) 
         return _change_mode(argument, state)
     if name == "compact":
         return _compress(state)
+    if name == "plan" and argument.lower().startswith("skip"):
+        return _skip_step(argument[len("skip") :].strip(), state)
     if name == "help":
         return CommandAnswer(HELP)
     if name in _ELSEWHERE:
@@ -110,6 +113,22 @@ def _compress(state: ApplicationState) -> CommandAnswer:
     version = max(state.graph_version, COMPRESSED_WHEN_ASKED)
     changes = {"overflow_from": "prompt", "return_to": None, "compressions": 0, "graph_version": version}
     return CommandAnswer("Compressing the older part of the conversation.", changes)
+
+
+def _skip_step(step_id: str, state: ApplicationState) -> CommandAnswer:
+    """Return the changes that take a step out of the plan before it begins, with all that it may do."""
+    waiting = [step.step_id for step in state.vibe_plan if step.status == "pending"]
+    if not waiting or not state.turn_open:
+        return CommandAnswer("No step of a plan waits, so none can be skipped.")
+    known = f"These steps wait: {', '.join(waiting)}."
+    if step_id not in waiting:
+        problem = f"No step {step_id[:20]!r} waits." if step_id else "Name the step: /plan skip 3."
+        return CommandAnswer(f"{problem} {known}")
+    if len(waiting) == 1 and state.active_step is None:
+        return CommandAnswer(f"Step {step_id} is the last one. Send a message instead, which ends the plan.")
+    plan = tuple(step.skip() if step.step_id == step_id else step for step in state.vibe_plan)
+    changes = {"vibe_plan": plan, "graph_version": max(state.graph_version, SKIPS_STEPS)}
+    return CommandAnswer(f"Step {step_id} is skipped: it does not start, and allows nothing.", changes)
 
 
 def _change_mode(argument: str, state: ApplicationState) -> CommandAnswer:

@@ -273,18 +273,18 @@ def apply_reply(
         )
     used = reply.usage + reply.discarded
     return {
-        "usage": state.usage + used,
-        "turn_usage": state.turn_usage + used,
+        **state.add_usage(used),
         "tokens_per_byte": learned,
         "compressions": 0,
     }
 
 
 CALL_READS = [
-    "usage", "turn_usage", "tokens_per_byte", "compressions", "active_step_id", "bad_rounds", "equipment",
+    "usage", "turn_usage", "plan_usage", "tokens_per_byte", "compressions", "active_step_id", "bad_rounds",
+    "equipment",
 ]  # fmt: skip
 """The state fields that `ask` and `apply_reply` read."""
-REPLY_FIELDS = ["usage", "turn_usage", "tokens_per_byte", "compressions", "overflow_from"]
+REPLY_FIELDS = ["usage", "turn_usage", "plan_usage", "tokens_per_byte", "compressions", "overflow_from"]
 """The state fields that `apply_reply` and `overflow` write."""
 
 

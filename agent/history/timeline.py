@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from ...actions.turn.burr_action import StepKind
 from ...state.calls import PendingCall
+from ...state.conversation.approved_plan import ApprovedPlan
 from ...state.conversation.content import list_labels
 from ...state.conversation.messages import Message, Text, ToolResult, ToolUse, find_subject
 from ...state.databases.database import Database
@@ -140,7 +141,16 @@ def _list_decisions(step: RecordedStep, subjects: Mapping[str, str]) -> Iterator
 
 
 def _describe_result(result: ToolResult, subjects: Mapping[str, str]) -> str:
-    return f"{result.outcome}: {subjects.get(result.call_id, result.tool)}"
+    begun = "" if result.plan is None else f" (the approved plan {result.plan.digest[:12]} begins)"
+    return f"{result.outcome}: {subjects.get(result.call_id, result.tool)}{begun}"
+
+
+def list_approved_plans(database: Database, session_id: str) -> Iterator[tuple[int, str]]:
+    """Yield the step in which each approved plan of a session began, and the digest of the plan."""
+    for step in list_steps(database, session_id):
+        plan = step.after.get("approved_plan")
+        if plan and plan != step.before.get("approved_plan"):
+            yield step.seq, ApprovedPlan.model_validate(plan).digest
 
 
 def title_call(use: ToolUse | PendingCall) -> str:

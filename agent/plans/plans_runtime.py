@@ -16,6 +16,8 @@ class PlansRuntime(ExtensionRuntime):
     def tool_sources(
         self, session: SessionSettings, definition: Definition, needs_model: bool
     ) -> Sequence[ToolSource]:
-        if not session.has_planning or session.spawned_by is not None or not definition.has_builtin_tools:
+        # The setting of a person concerns the agent of the command; an agent of a program decides for itself.
+        has_plans = definition.has_builtin_tools or definition.overrides.get("plan_proposals", False)
+        if not session.has_planning or session.spawned_by is not None or not has_plans:
             return ()
         return (PlanSource(ProposePlan(Path(session.cwd), list(map(Path, session.add_dirs)))),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -51,6 +51,12 @@ class ProposePlan(BuiltinTool[ProposePlanArguments]):
 
     def paths(self, arguments: ProposePlanArguments) -> Sequence[str]:
         return ()
+
+    def describe_changes(self, arguments: ProposePlanArguments, earlier: ApprovedPlan) -> str:
+        describe: Callable[[ApprovedPlan, str], str] = load(
+            ".agent.plans.plan_difference:describe_difference"
+        )
+        return describe(earlier, arguments.plan)
 
     async def run(self, arguments: ProposePlanArguments, context: ToolContext) -> ToolOutcome:
         plan = self._read(arguments)

@@ -38,6 +38,8 @@ class ApprovalContext(NamedTuple):
     """Why the call cannot run with these arguments; empty if it can."""
     is_whole: bool = False
     """Whether a question has to show the call in full, because each line of it allows something."""
+    plan_changes: str = ""
+    """How a proposed plan differs from the one that was approved before, one change a line."""
 
 
 def build_approval_context(
@@ -60,6 +62,7 @@ def build_approval_context(
         _sandbox(ports) if tool.traits.runs_commands else "",
         now.reason if now.decision == "denied" else "",
         tool.traits.begins_plan,
+        now.plan_changes,
     )
 
 

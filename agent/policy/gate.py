@@ -14,9 +14,9 @@ from ...actions.ports import Searching, Tool, Verdict, implements
 from ...actions.tools.registry import load_declared_traits
 from ...actions.tools.shell.read_only import prove
 from ...actions.turn.bugs_logged import BugsLogged
-from ...actions.turn.plan.approved import OUTSIDE_PLAN
 from ...actions.workspace.protected.secret_files import is_secret_file
 from ...state.application import ExecutionMode, PlanTerms
+from ...state.conversation.approved_plan import INSIDE_PLAN, OUTSIDE_PLAN
 from ...state.session import SessionSettings
 from .hidden_files import HiddenFiles, find_hiding_rules_off_disk
 from .protected_places import why_always_asked, why_protected
@@ -237,26 +237,26 @@ class Policy:
         return self._judge_by_plan(call) or self._pass_inside(call, mode) or self._ask(concern)
 
     def _ask(self, concern: str) -> Verdict:
-        return Verdict("ask", concern if self._plan is None else f"{OUTSIDE_PLAN}{concern}")
+        return Verdict("ask", concern if self._plan is None else f"{OUTSIDE_PLAN}: {concern}")
 
     def _judge_by_plan(self, call: Call) -> Verdict | None:
         """Allow a call that the approved plan covers, or return None.
 
         No plan covers a protected place, a place outside the workspace, or a command in another folder.
         """
-        if not self._plan or self._is_protected(call) or self._outside(call):
-            return None
-        if call.traits.runs_commands and self._cwd_of(call) != self._workspace.cwd:
+        if not self._plan:
             return None
         if call.traits.reaches == "address":
             named = (rule for rule in self._plan if rule.names(call.tool))
             rules = [rule.text for rule in named if web_rules.covers(rule.pattern, call.subject)][:1]
         else:
             rules = self._find_covering(self._plan, call)
-        if not rules:
+        if not rules or self._is_protected(call) or self._outside(call):
+            return None
+        if call.traits.runs_commands and self._cwd_of(call) != self._workspace.cwd:
             return None
         used = ", ".join(rules)
-        return Verdict("allow", f"the approved plan allows it: {used}", used)
+        return Verdict("allow", f"{INSIDE_PLAN}: {used}", used)
 
     def _pass_inside(self, call: Call, mode: ExecutionMode) -> Verdict | None:
         """Allow a command that only edits the workspace, or that a sandbox confines to the workspace, or
@@ -405,7 +405,8 @@ class Policy:
         commands, doubts = shell_rules.read_commands(call.subject)
         if doubts or self._why_protected_write(call) or self._why_git_runs_more(call):
             return []
-        return _find_covering_rules(rules, commands, shell_rules.covers)
+        possible = shell_rules.select_possible(rules, commands)
+        return _find_covering_rules(possible, commands, shell_rules.covers)
 
     def _covering_paths(self, rules: Sequence[Rule], call: Call) -> list[str]:
         if not call.paths:

@@ -78,6 +78,7 @@ class AgentArguments(TypedDict, total=False):
     max_listed_tools: int | None
     max_result_tokens: int | None
     planning: Literal["auto", "off"]
+    plans: bool
     strict_tools: bool
     env: Mapping[str, str] | None
     dependency_overrides: Mapping[Callable[..., Any], Callable[..., Any]]
@@ -133,8 +134,7 @@ def require_fitting(given: dict[str, Any]) -> dict[str, Any]:
     _require_list("output_validators", given["output_validators"], "functions")
     if env is not None and not isinstance(env, Mapping):
         raise _wrong("env", env, "a mapping of names to texts")
-    if given["planning"] not in ("auto", "off"):
-        raise UsageError(f"Agent: planning={given['planning']!r} is not possible.", 'It is "auto" or "off".')
+    _require_planning(given)
     _require_user_input(given["user_input"])
     _require_labels(given["name"], given["description"])
     given["agents"] = _require_agents("agents", given["agents"])
@@ -158,6 +158,13 @@ def _require_labels(name: Any, description: Any) -> None:
             raise UsageError(f"Agent: `{argument}` has {len(value)} characters; {most} are the most.")
         if _CONTROL.search(value if argument == "name" else value.translate(_LAYOUT)):
             raise UsageError(f"Agent: `{argument}` has control characters: {value[:_MOST_NAME_CHARS]!r}.")
+
+
+def _require_planning(given: Mapping[str, Any]) -> None:
+    if given["planning"] not in ("auto", "off"):
+        raise UsageError(f"Agent: planning={given['planning']!r} is not possible.", 'It is "auto" or "off".')
+    if given["plans"] and given["planning"] == "off":
+        raise UsageError("Agent: plans=True needs planning.", 'Leave planning="off" out.')
 
 
 def _require_user_input(value: Any) -> None:
@@ -378,6 +385,7 @@ def _collect_settings(given: Mapping[str, Any]) -> dict[str, Any]:
         "group_descriptions": _describe_groups(given["groups"], given["available_groups"]),
         **asdict(given["limits"] or Limits()),
         "model": _name_of(given["model"]),
+        "plan_proposals": True if given["plans"] else None,
         "cwd": None if cwd is None else Path(cwd).absolute(),
         "add_dirs": tuple(Path(each).absolute() for each in given["add_dirs"]),
         "mcp_servers": None if servers is None else _servers(servers),

@@ -60,5 +60,5 @@ async def find_open_request(position: Position, ports: Ports) -> OpenRequest:
         )
     )
     state = position.state
-    position.change(usage=state.usage + UNKNOWN_USAGE, turn_usage=state.turn_usage + UNKNOWN_USAGE)
+    position.change(**state.add_usage(UNKNOWN_USAGE))
     return OpenRequest(notice="" if is_aside else _NOTICE, used=UNKNOWN_USAGE)

@@ -30,6 +30,7 @@ from ...actions.turn.calls.start_check import require_progress
 from ...actions.turn.calls.tool_results import remove_if_empty
 from ...actions.turn.model_call import KeptReply
 from ...actions.turn.output.answer_check import find_run_output
+from ...actions.turn.plan.plan_budget import require_plan_budget
 from ...state.application import InboxTaken, Usage, VibeStep
 from ...state.calls import CallDecision
 from ...state.conversation.messages import UserContent, make_cut_answer, person_message
@@ -147,6 +148,8 @@ class Run:
         self._kept: KeptReply = None
         self._used = Usage()
         """The usage of the run, including that of its sub-agents."""
+        self._used_by_agents = Usage()
+        """The usage of sub-agents in the current action. Their results will add it to the state."""
         self._check_parent = check_parent
         self.sub_agents = 0
         """The number of sub-agents that the run and its sub-agents have started."""
@@ -419,6 +422,7 @@ class Run:
             self._last = action.name
             self._read, self._before = "", self._position.application.state
             await step.get()
+            self._used_by_agents = Usage()
             # Burr leaves this generator open; the event loop would close it with a task of its own.
             await step.streaming_result_generator.aclose()
             await self._wait_for_reader()
@@ -452,7 +456,9 @@ class Run:
             self._used += event.latest
             self._used_in_turn = event.usage
         elif isinstance(event, SubAgentEvent):
-            self._used += event.event.latest if isinstance(event.event, UsageChanged) else Usage()
+            latest = event.event.latest if isinstance(event.event, UsageChanged) else Usage()
+            self._used += latest
+            self._used_by_agents += latest
         elif isinstance(event, ToolStarted):
             self._running[event.call_id] = event
         elif isinstance(event, ToolFinished):
@@ -475,3 +481,4 @@ class Run:
         if self._check_parent is not None:
             self._check_parent()
         self._limits.check(self._used)
+        require_plan_budget(self._position.state, self._used_by_agents)

@@ -1,10 +1,10 @@
 """The options of one run: checks them, and merges those of a continued run with new ones."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ...actions.ports import Masker, Model, NeedsInputs, Ports, implements
-from ...state.application import ApplicationState, RunOptions
+from ...state.application import ApplicationState, RunOptions, VibeStep
 from ...state.conversation.messages import encodable
 from ...state.errors import UsageError
 
@@ -61,4 +61,22 @@ def dump_changes(state: ApplicationState, unrecorded: Iterable[str]) -> dict[str
     """
     names = set(unrecorded)
     reset: dict[str, Any] = {"run_options": {}} if "run_options" in names else {}
-    return {**reset, **state.model_dump(mode="json", include=names)}
+    if "vibe_plan" in names:
+        # Outside of an action, steps are only skipped. The whole plan would contain their messages.
+        reset[SKIPPED_STEPS] = [step.step_id for step in state.vibe_plan if step.status == "skipped"]
+    return {**reset, **state.model_dump(mode="json", include=names - {"vibe_plan"})}
+
+
+def apply_changes(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a state with the changes that `dump_changes` returned."""
+    fields = {name: value for name, value in changes.items() if name != SKIPPED_STEPS}
+    state = ApplicationState.model_validate(fields)
+    applied = {**values, **{name: getattr(state, name) for name in fields}}
+    plan: tuple[VibeStep, ...] = values["vibe_plan"]
+    if skipped := changes.get(SKIPPED_STEPS):
+        applied["vibe_plan"] = tuple(step.skip() if step.step_id in skipped else step for step in plan)
+    return applied
+
+
+SKIPPED_STEPS = "skipped_steps"
+"""The key of the ids of all skipped steps of the plan."""

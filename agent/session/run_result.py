@@ -70,10 +70,7 @@ def make_run_finished(
             StepOutcome(step.step_id, step.description, step.status, step.analysis)
             for step in state.vibe_plan
         ),
-        pending=tuple(
-            PendingDecision(call.call_id, call.tool, call.arguments, call.kind, call.reason, call.sub_agent)
-            for call in state.calls_to_decide
-        ),
+        pending=tuple(map(PendingDecision.of, state.calls_to_decide)),
         usage=state.turn_usage if usage is None else usage,
         duration_ms=duration_ms,
         error=ErrorRaised(error.code, error.message) if error is not None else None,

@@ -17,6 +17,7 @@ from ...actions.turn.commands import answer_command
 from ...actions.turn.model_call import refusal_of
 from ...actions.turn.output.answer_check import allow_another_try, find_run_output
 from ...actions.turn.output.format import OutputFormat
+from ...actions.turn.plan.plan_budget import renew_spent_budgets
 from ...state.application import NO_OPTIONS, ApplicationState, ExecutionMode, RunOptions
 from ...state.calls import CallDecision, Origin
 from ...state.conversation.messages import Equipment, Message, UserContent, encodable, person_message
@@ -418,7 +419,7 @@ class Session:
         if given.first is None:
             self.waiting.judge_again()
             tries = allow_another_try(self.state, self.ports) if self.state.rejected_answers else {}
-            position.change(bad_rounds=0, **tries)
+            position.change(bad_rounds=0, **tries, **renew_spent_budgets(self.state))
             run.go_on_from(self._open_request)
         elif given.first == "prompt" and not given.is_command:
             self.inbox.include_next()

@@ -11,6 +11,20 @@ from pydantic import Field
 
 from .content import Record
 
+INSIDE_PLAN, OUTSIDE_PLAN = "the approved plan allows it", "outside the plan"
+"""How the reason of a verdict begins, for a call that an approved plan allows, and for one that it does not
+name.
+"""
+
+
+class PlanBudget(Record):
+    """The most that the work of a plan, or of one step, may use before a person has to agree again."""
+
+    cost_usd: float | None = Field(default=None, exclude_if=partial(is_, None))
+    """US dollars; None for no limit."""
+    tokens: int | None = Field(default=None, exclude_if=partial(is_, None))
+    """Input and output tokens together; None for no limit."""
+
 
 class ApprovedStep(Record):
     description: str
@@ -20,6 +34,7 @@ class ApprovedStep(Record):
     """Allow rules that hold until the step has ended."""
     after: tuple[int, ...] | None = Field(default=None, exclude_if=partial(is_, None))
     """The numbers of the earlier steps, from 1, that have to end before; None: all earlier steps."""
+    budget: PlanBudget | None = Field(default=None, exclude_if=partial(is_, None))
 
 
 class ApprovedPlan(Record):
@@ -27,6 +42,8 @@ class ApprovedPlan(Record):
     """The Markdown that the person approved."""
     goal: str
     steps: tuple[ApprovedStep, ...]
+    budget: PlanBudget | None = Field(default=None, exclude_if=partial(is_, None))
+    """The budget of the whole plan."""
 
     @cached_property
     def digest(self) -> str:

@@ -10,9 +10,10 @@ from support.tools.gate import TOOLS, command
 
 from sandbur.agent.policy.gate import Policy
 from sandbur.agent.policy.rules.rules import parse_rules
-from sandbur.state.application import ExecutionMode
+from sandbur.state.application import ExecutionMode, PlanTerms
 
 DENY = ["run_shell_command(rm *)"]
+PLAN_LIMIT_MS = 0.1
 TYPICAL = (
     "ls -la src",
     "git status --short",
@@ -28,6 +29,8 @@ def measure(folder: Path, rounds: int) -> None:
     for text in TYPICAL:
         print(f"{milliseconds(workspace, text, rounds):7.3f} ms  interactive  {text}")
     print(f"{milliseconds(workspace, 'make && ls', rounds, 'yolo'):7.3f} ms  yolo, one deny rule  make && ls")
+
+    print_plan_cost(workspace, rounds)
 
     def passes(text: str) -> bool:
         return command(workspace, text).decision == "allow"
@@ -60,15 +63,36 @@ def furnish(workspace: Path) -> None:
     (workspace / "src" / "out").symlink_to("/etc")
 
 
-def milliseconds(workspace: Path, text: str, rounds: int, mode: ExecutionMode = "interactive") -> float:
+def milliseconds(
+    workspace: Path,
+    text: str,
+    rounds: int,
+    mode: ExecutionMode = "interactive",
+    plan: PlanTerms | None = None,
+) -> float:
     tool = TOOLS["run_shell_command"]
     policy = Policy((), parse_rules(DENY, TOOLS), workspace)
     arguments = tool.parse(f'{{"command": "{text}"}}')
-    policy.judge(tool, arguments, mode)
+    policy.judge(tool, arguments, mode, plan=plan)
     begin = time.process_time()
     for _ in range(rounds):
-        policy.judge(tool, arguments, mode)
+        policy.judge(tool, arguments, mode, plan=plan)
     return (time.process_time() - begin) * 1000 / rounds
+
+
+def print_plan_cost(workspace: Path, rounds: int) -> None:
+    """Print what the rules of an approved plan add to a verdict, and its ratio to one without a plan."""
+    last = "run_shell_command(touch *)"
+    few = PlanTerms("few", (last,))
+    many = PlanTerms("many", (*(f"run_shell_command(tool{number} *)" for number in range(99)), last))
+    for text in ("touch built", "make all"):
+        alone, one, hundred = (
+            min(milliseconds(workspace, text, rounds // 4, plan=plan) for _ in range(5))
+            for plan in (None, few, many)
+        )
+        kept = "kept" if hundred - one < PLAN_LIMIT_MS else "MISSED"
+        print(f"{hundred - one:7.3f} ms more with a plan of 100 rules than of one", end=" ")
+        print(f"(limit {PLAN_LIMIT_MS}: {kept}), {hundred / alone:.2f} x of no plan: {text}")
 
 
 def print_wrong(what: str, commands: list[str], is_bad: Callable[[str], bool]) -> None:

@@ -27,6 +27,18 @@ PRINTED = {
         "50 euros are 54.50 dollars; it is in the ledger.",
         r"ledger: \['54.50 lunch', 'note: with Ada'\]",
     ],
+    "plan_contract": [
+        "# Refund the broken order",
+        "- budget: 50,000 tokens",
+        r"## 1\. Refund order 17",
+        "- tools: refund",
+        r"## 2\. Write it down",
+        "- writes: ledger/",
+        "",
+        "close_account asks: outside the plan: .*",
+        r"Order 17 is refunded\. I did not close an account\.",
+        "ledger: refunded",
+    ],
     "tool_groups": [r"It is about 42 euros\. \('billing',\)", r"You are welcome\. \(\)"],
     "compaction": [
         r"summary of \d+ messages, shorter: True",

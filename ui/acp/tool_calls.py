@@ -28,7 +28,7 @@ from ...actions.ports.events import ToolFinished, ToolRequested
 from ...state.calls import PendingCall, parent_call_id_of
 from ...state.conversation.messages import Outcome, parse_json_object
 from ...state.store.call_moves import MadeCall
-from ..terminal.lines import format_unknown, preview, title
+from ..terminal.lines import format_unknown, question_lines, title
 from ..terminal.text.sanitize import fence_text, one_line, plain
 
 FindTool = Callable[[str], Tool | None]
@@ -147,7 +147,7 @@ class ToolCalls:
         found = self.find(call.tool)
         is_unknown = call.kind == "outcome_unknown"
         cwd = str(self.cwd)
-        approval = preview(call.tool, call.arguments, cwd)
+        approval = question_lines(call, cwd)
         lines = format_unknown(call, cwd, is_whole=True) if is_unknown else approval
         changes: list[_Content] = [] if is_unknown else self._changes(found, call.arguments)
         why = one_line(call.reason)

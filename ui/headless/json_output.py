@@ -97,18 +97,15 @@ def plan_objects(steps: Iterable[VibeStep]) -> list[Object]:
 
 
 def pending_objects(pending: Iterable[PendingCall]) -> list[Object]:
-    return [
-        _decision(
-            PendingDecision(call.call_id, call.tool, call.arguments, call.kind, call.reason, call.sub_agent)
-        )
-        for call in pending
-    ]
+    return [_decision(PendingDecision.of(call)) for call in pending]
 
 
 def _decision(pending: PendingDecision) -> Object:
     own = pending.sub_agent
     fields = {**asdict(pending), "arguments": arguments_object(pending.arguments)}
     del fields["sub_agent"]
+    if not pending.plan_changes:
+        del fields["plan_changes"]
     return fields if own is None else {**fields, "agents": list(own.agents), "agent_id": own.session_id}
 
 

@@ -59,6 +59,8 @@ def compose_report(account: run_report.Account) -> Iterator[Block]:
     if account.standing.plan:
         yield Heading(2, "Plan")
         yield Plan("", [_plan_item(step) for step in account.standing.plan])
+    for contract in run_report.list_contracts(account.happened):
+        yield from _contract(contract)
     yield from _troubles(facts)
     yield from compose_steps(account.steps)
     yield from _sub_agents(account.sub_agents)
@@ -97,6 +99,26 @@ def _top(account: run_report.Account) -> Iterator[Block]:
 def _plan_item(step: run_report.PlanStep) -> PlanItem:
     status = Pill(step.status.replace("_", " "), _PLAN_SIGNS.get(step.status, ""))
     return PlanItem(step.step_id, step.description, status, step.summary)
+
+
+def _contract(contract: run_report.PlanContract) -> Iterator[Block]:
+    """Yield an approved plan: who approved it, its text, and the calls inside and outside of it."""
+    plan = contract.plan
+    when: list[Inline] = [" ", Stamp(plan.at, True)] if plan.at else []
+    yield Heading(2, "Approved plan")
+    digest = Span(f"sha256 {plan.digest}", "code")
+    yield Note([f"Approved by {plan.who or 'a person who is not recorded'}", *when, " · ", digest])
+    yield Verbatim(plan.text, "The plan and its permissions", is_open=True)
+    if plan.changes:
+        yield Verbatim(run_report.CutText(plan.changes), "What it changes", is_open=True)
+    rows: list[list[Line]] = [
+        [[words], [str(len(calls))], _links(calls)]
+        for words, calls in (
+            ("ran without a question, as the plan allows", contract.inside),
+            ("outside the plan", contract.outside),
+        )
+    ]
+    yield Table(("Calls", "Count", "Which"), rows)
 
 
 def _troubles(facts: run_report.Facts) -> Iterator[Block]:
@@ -266,6 +288,8 @@ def _event(happened: run_report.Happened, waiting: frozenset[str]) -> Iterator[B
             yield from (Note([*_verdict(one), ": ", CallLink(call)]) for call, one in what.verdicts)
         case run_report.PlanMade() | run_report.PlanStepBegan() | run_report.PlanStepEnded():
             yield from _plan_event(what, at)
+        case run_report.PlanApproved():
+            yield Note([f"The plan {what.digest[:12]} was approved, and begins"], is_mark=True)
         case _:
             yield _mark(what, at)
 

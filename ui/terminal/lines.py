@@ -70,10 +70,24 @@ def preview(tool: str, arguments: str, cwd: str) -> list[Line]:
     return lines
 
 
+def question_lines(call: PendingCall | PendingDecision, cwd: str) -> list[Line]:
+    """Return a call that waits for approval in full: its arguments, then what a revised plan changes."""
+    return [*preview(call.tool, call.arguments, cwd), *change_lines(call.plan_changes)]
+
+
+def change_lines(changes: str) -> Iterator[Line]:
+    """Yield the differences between a proposed plan and the approved one; a wider permission stands out."""
+    for line in expose(changes).split("\n") if changes else ():
+        yield _CHANGE_STYLES.get(line.strip()[:1], "heading"), line
+
+
+_CHANGE_STYLES = {"!": "caution", "+": "added", "-": "removed", "~": "plain"}
+
+
 def whole(call: PendingCall | PendingDecision, cwd: str) -> Iterator[str]:
     """Yield a waiting call as plain lines, in full: a decision may depend on them alone."""
     yield f"{one_line(call.call_id)}  {one_line(call.tool)}"
-    for _, text in preview(call.tool, call.arguments, cwd):
+    for _, text in question_lines(call, cwd):
         yield f"    {text}"
 
 
@@ -264,6 +278,7 @@ def step_sign(status: StepStatus, glyphs: Glyphs) -> tuple[str, str]:
         "in_progress": (glyphs.doing, "busy"),
         "completed": (glyphs.done, "good"),
         "failed": (glyphs.failed, "wrong"),
+        "skipped": (glyphs.todo, "quiet"),
     }[status]
 
 

@@ -17,7 +17,7 @@ from ...state.session import SessionSummary
 from ...state.store.recording import find_last_moves
 from ...state.store.sessions.inbox import list_sessions_with_messages
 from ...state.store.store import Store
-from ..terminal.lines import Line, format_unknown, preview, title
+from ..terminal.lines import Line, format_unknown, question_lines, title
 
 _WAITS = ("needs_approval", "needs_decision")
 _STOPPED = ("interrupted", "timeout", "rate_limited", "error")
@@ -150,7 +150,7 @@ def _unknown(call: PendingCall, cwd: str) -> Iterator[Line]:
 
 
 def _approval(call: PendingCall, cwd: str) -> Sequence[Line]:
-    return preview(call.tool, call.arguments, cwd)
+    return question_lines(call, cwd)
 
 
 async def record(overrides: Overrides, session_id: str, decision: CallDecision, digest: str) -> bool:

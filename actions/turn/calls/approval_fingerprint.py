@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ....state.calls import ApprovalFingerprint, FileChange, FingerprintedFile, PendingCall, digest_arguments
+from ....state.conversation.approved_plan import OUTSIDE_PLAN
 from ....state.conversation.messages import encodable
 from ...ports import FilesRun, RunsFiles, Tool, implements
 from ...workspace.content_cache import format_large_version, read_file_state
 from ...workspace.paths import format_path, format_path_from, make_absolute
 from ..bugs_logged import BugsLogged
-from ..plan.approved import OUTSIDE_PLAN
 
 _BEYOND = "more files than an approval can cover"
 _UNSEEN = "files that could not be examined"
@@ -41,7 +41,7 @@ def take_fingerprint(call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -
             "\n".join((call.tool, call.arguments, *filter(None, (call.version, call.preset))))
         ),
         cwd=_real(cwd),
-        concern=call.reason.removeprefix(OUTSIDE_PLAN),
+        concern=call.reason.removeprefix(f"{OUTSIDE_PLAN}: "),
         files=tuple(files),
     )
 

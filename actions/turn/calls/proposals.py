@@ -28,7 +28,7 @@ from ....state.conversation.messages import (
 )
 from ....state.process.crashpoints import reach
 from ...masking.references import explain_lost_value, explain_refusal, find_placeholder, mask_call_fields
-from ...ports import BadArguments, Ports, Reply, Tool, ToolSpec, Verdict
+from ...ports import BadArguments, Ports, ProposesPlans, Reply, Tool, ToolSpec, Verdict, implements
 from ...ports.events import Notice
 from ..bugs_logged import BugsLogged
 from ..plan.approved import find_plan_terms
@@ -194,9 +194,23 @@ def judge_fully(
         origin=origin,
     )
     if call.decision == "undecided":
-        binding = ports.fingerprinter.fingerprint(call, tool, parsed, ports.places.cwd)
-        call = call.model_copy(update={"binding": binding})
+        call = call.model_copy(update=_prepare_question(call, tool, parsed, ports, state))
     return call, parsed, verdict
+
+
+def _prepare_question(
+    call: PendingCall, tool: Tool, arguments: Any, ports: Ports, state: ApplicationState
+) -> dict[str, Any]:
+    """Return the fields of a call that waits for a decision: what the approval depends on, and what a revised
+    plan changes.
+    """
+    fields: dict[str, Any] = {
+        "binding": ports.fingerprinter.fingerprint(call, tool, arguments, ports.places.cwd)
+    }
+    earlier = state.approved_plan or state.earlier_plan
+    if earlier is not None and implements(tool, ProposesPlans):
+        fields["plan_changes"] = ports.masker.text(tool.describe_changes(arguments, earlier))
+    return fields
 
 
 def _with_preset(reason: str, preset: str) -> str:

@@ -155,7 +155,7 @@ def with_results(
     cleared |= merge_equipment(state, results) | _change_speaker(state, results)
     cleared |= begin_plan(state, results) | end_answered_steps(state, own.values(), answers)
     if used := [one.usage for one in results if one.usage is not None]:
-        cleared |= {"usage": sum(used, state.usage), "turn_usage": sum(used, state.turn_usage)}
+        cleared = {**state.add_usage(sum(used, Usage())), **cleared}
     return {**state.replace_history(state.active_history.append(*messages)), **cleared}
 
 

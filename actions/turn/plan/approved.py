@@ -10,10 +10,7 @@ from ....state.calls import Origin
 from ....state.conversation.approved_plan import ApprovedPlan, ApprovedStep
 from ....state.conversation.messages import ToolResult
 from ...ports import Ports
-
-OUTSIDE_PLAN = "outside the plan: "
-"""The beginning of a question about a call that the approved plan does not allow. An approval covers the call
-without the plan, too."""
+from .plan_budget import begin_counting
 
 
 def begin_plan(state: ApplicationState, results: Iterable[ToolResult]) -> dict[str, Any]:
@@ -35,6 +32,7 @@ def begin_plan(state: ApplicationState, results: Iterable[ToolResult]) -> dict[s
             expects=step.expects,
             allows=step.allows,
             after=name_steps_before(step.after, len(ended)),
+            budget=step.budget,
         )
         for number, step in enumerate(plan.steps, len(ended) + 1)
     )
@@ -44,6 +42,7 @@ def begin_plan(state: ApplicationState, results: Iterable[ToolResult]) -> dict[s
         "current_goal": plan.goal,
         "vibe_plan": (*ended, *added),
         "approved_plan": plan,
+        **begin_counting(plan),
         "graph_version": max(state.graph_version, PLANNED_BY_CALL),
     }
     if state.execution_mode == "plan":
@@ -77,7 +76,8 @@ def mask_plan(plan: ApprovedPlan | None, mask: Callable[[str], str]) -> Approved
             expects=mask(step.expects),
             allows=tuple(rule for rule in step.allows if mask(rule) == rule),
             after=step.after,
+            budget=step.budget,
         )
         for step in plan.steps
     )
-    return ApprovedPlan(text=mask(plan.text), goal=mask(plan.goal), steps=tuple(steps))
+    return ApprovedPlan(text=mask(plan.text), goal=mask(plan.goal), steps=tuple(steps), budget=plan.budget)

@@ -48,9 +48,10 @@ def list_steps_before(plan: Sequence[VibeStep], step: VibeStep) -> list[VibeStep
 async def begin_parallel_steps(state: ApplicationState, ports: Ports) -> Changes | None:
     """Return the state changes that start a sub-agent for each step that is ready.
 
-    None: only one step is ready, or sub-agents cannot start here without a question.
+    None: fewer than two steps are ready, or sub-agents cannot start here without a question.
     """
-    ready = list_ready_steps(state.vibe_plan)
+    # What a step with a budget of its own uses is counted in the session that works on it.
+    ready = [step for step in list_ready_steps(state.vibe_plan) if step.budget is None]
     if len(ready) < 2 or not _can_start_agents(ports):
         return None
     ids = {step.step_id: _find_free_id(step, ports) for step in ready}

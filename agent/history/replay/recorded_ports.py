@@ -36,6 +36,7 @@ from ....state.calls import (
     NestedCall,
     PendingCall,
 )
+from ....state.conversation.approved_plan import ApprovedPlan
 from ....state.conversation.messages import Message, ToolResult, ToolUse, UserContent
 from ....state.conversation.transcript import Transcript
 from ....state.errors import ContextFull, SandburError
@@ -176,6 +177,14 @@ class RecordedTool:
 
     def paths(self, arguments: Any) -> Sequence[str]:
         return self._tool.paths(arguments)
+
+    def describe_changes(self, arguments: Any, earlier: ApprovedPlan) -> str:
+        """Return what the recording says about the plan of this call; empty for a call without a plan."""
+        moment = self._stage.moment
+        for call in (*moment.after["pending_tool_calls"], *moment.before["pending_tool_calls"]):
+            if call.plan_changes and call.tool == self.spec.name and self.parse(call.arguments) == arguments:
+                return call.plan_changes
+        return ""
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         moment = self._stage.moment

@@ -31,6 +31,7 @@ from ....state.store.recording import (
 )
 from ....state.store.store import Store
 from ....state.trace import FlowStarted, ModelCalled, RunBegan, RunEnded
+from ...session.run_options import apply_changes
 
 Values = Mapping[str, Any]
 """Field -> value, for fields of `ApplicationState`."""
@@ -312,10 +313,7 @@ def _first_mode(owner: Owner) -> ExecutionMode:
 def _apply_run_settings(values: Values, run: Traced) -> Values:
     """Return the fields with the settings that were changed before the run began, between two actions."""
     changes = run.record.changes if isinstance(run.record, RunBegan) else {}
-    if not changes:
-        return values
-    state = ApplicationState.model_validate(changes)
-    return {**values, **{name: getattr(state, name) for name in changes}}
+    return apply_changes(values, changes) if changes else values
 
 
 class _Parts:

@@ -44,6 +44,7 @@ from .run_report import (
     Happened,
     Lost,
     ModelUsed,
+    PlanApproved,
     PlanMade,
     PlanStep,
     PlanStepBegan,
@@ -215,6 +216,25 @@ class StepReader:
                 yield self._book.add_request(block)
             elif isinstance(block, ToolResult) and self._book.note_result(block):
                 self.tool_ms += block.duration_ms or 0
+                yield from self._find_approved_plan(block, step)
+
+    def _find_approved_plan(self, result: ToolResult, step: RecordedStep) -> Iterator[PlanApproved]:
+        """Yield the plan that begins with this result; a result without a plan yields nothing."""
+        plan, call = result.plan, self._book.find(result.call_id)
+        begun = step.after.get("approved_plan")
+        if plan is None or call is None or not begun or begun == step.before.get("approved_plan"):
+            return
+        signed = [verdict for verdict in call.verdicts if verdict.who and verdict.decision == "approved"]
+        by = signed[-1] if signed else None
+        pending = list_objects(step.before, "pending_tool_calls")
+        changes = next((one for one in pending if one.get("call_id") == result.call_id), {})
+        yield PlanApproved(
+            digest=plan.digest,
+            text=cut(self._book.masker.text(plan.text), MESSAGE_CHARS),
+            at="" if by is None else by.at,
+            who="" if by is None else by.who,
+            changes=self._book.masker.text(str(changes.get("plan_changes") or "")),
+        )
 
     def _decisions(self, step: RecordedStep) -> Iterator[What]:
         """Yield the person's decisions in this step, and note changed arguments."""
@@ -262,7 +282,7 @@ def _plan_moves(step: RecordedStep, mask: Callable[[str], str]) -> Iterator[tupl
         was = before[step_id].status if step_id in before else "pending"
         if was == "pending" and one.status != "pending":
             yield step_id, PlanStepBegan(step_id, one.description)
-        if one.status != was and one.status in ("completed", "failed"):
+        if one.status != was and one.status in ("completed", "failed", "skipped"):
             yield step_id, PlanStepEnded(step_id, one.status, one.summary)
 
 

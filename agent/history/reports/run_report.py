@@ -1,9 +1,11 @@
 """The content of a report: the events of a run in order, and its usage."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
 from ....state.application import Usage
+from ....state.conversation.approved_plan import INSIDE_PLAN, OUTSIDE_PLAN
 from ....state.conversation.messages import Outcome
 from ....state.maintenance.verify import Audit
 from ....state.session import SessionSettings, SessionSummary
@@ -94,6 +96,21 @@ class PlanMade:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanApproved:
+    """A plan that binds, as a person approved it."""
+
+    digest: str
+    """The SHA-256 of the plan."""
+    text: CutText
+    at: str
+    """The time of the approval, UTC in ISO 8601; empty if it is unknown."""
+    who: str
+    """The person who approved it, as user@host; empty if it is unknown."""
+    changes: str
+    """How it differs from the plan that was approved before, one change a line; empty for the first plan."""
+
+
+@dataclass(frozen=True, slots=True)
 class PlanStepBegan:
     step_id: str
     description: str
@@ -151,8 +168,8 @@ class Lost:
 
 
 What = (
-    Utterance | CallAccount | PlanMade | PlanStepBegan | PlanStepEnded | Compressed | Decided | RunBoundary
-    | ModelUsed | Forked | Lost
+    Utterance | CallAccount | PlanMade | PlanApproved | PlanStepBegan | PlanStepEnded | Compressed | Decided
+    | RunBoundary | ModelUsed | Forked | Lost
 )  # fmt: skip
 
 
@@ -221,6 +238,38 @@ class Account:
     @property
     def calls(self) -> list[CallAccount]:
         return [one.what for one in self.happened if isinstance(one.what, CallAccount)]
+
+
+@dataclass(slots=True)
+class PlanContract:
+    """An approved plan, and the calls that the gate judged by it."""
+
+    plan: PlanApproved
+    inside: list[CallAccount] = field(default_factory=list[CallAccount])
+    """The calls that ran without a question because the plan allows them."""
+    outside: list[CallAccount] = field(default_factory=list[CallAccount])
+    """The calls that the plan does not name, so that a person was asked."""
+
+
+def list_contracts(happened: Iterable[Happened]) -> list[PlanContract]:
+    """Return the approved plans in order, each with the calls that were proposed under it."""
+    contracts: list[PlanContract] = []
+    for what in (one.what for one in happened):
+        if isinstance(what, PlanApproved):
+            contracts.append(PlanContract(what))
+        elif isinstance(what, CallAccount) and contracts:
+            _sort_by_plan(what, contracts[-1])
+    return contracts
+
+
+def _sort_by_plan(call: CallAccount, contract: PlanContract) -> None:
+    reasons = [verdict.reason for verdict in call.verdicts]
+    if any(reason.startswith(INSIDE_PLAN) for reason in reasons):
+        contract.inside.append(call)
+    elif any(reason.startswith(OUTSIDE_PLAN) for reason in reasons):
+        contract.outside.append(call)
+    for made in call.calls:
+        _sort_by_plan(made, contract)
 
 
 _ALL_CALLS_CHARS = 1_500_000

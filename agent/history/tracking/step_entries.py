@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from ....state.application import ApplicationState
+from ....state.conversation.approved_plan import ApprovedPlan
 from ....state.conversation.messages import Message, ToolResult, parse_json_or_text
 from ....state.store.call_moves import NESTED, without_nested
 from ....state.store.recording import CallMove, MessagePages, RecordedStep, Reference, list_objects
@@ -130,6 +131,9 @@ def state_view(step: RecordedStep, added: Added, arguments: Mapping[str, Any], t
     fields_of_view["pending_tool_calls"] = [
         _pending(call, arguments, texts) for call in list_objects(fields, "pending_tool_calls")
     ]
+    for name in ("approved_plan", "earlier_plan"):
+        if isinstance(fields.get(name), dict):
+            fields_of_view[name] = _plan_view(cast("Json", fields[name]), texts)
     fields_of_view |= {
         name: texts.value(value) for name, value in fields.items() if name not in fields_of_view
     }
@@ -157,6 +161,14 @@ def _defaults() -> Json:
 def _history(spans: Sequence[Sequence[Any]] | None, added: Sequence[Json]) -> Json:
     count = sum(int(end) - int(start) for _, _, start, end in spans or ())
     return {"messages": count, "added": list(added)} if added else {"messages": count}
+
+
+def _plan_view(plan: Json, texts: Texts) -> Json:
+    """Return an approved plan with its digest and its text, a line at a time."""
+    return {
+        "digest": ApprovedPlan.model_validate(plan).digest,
+        "plan": texts.value(str(plan.get("text", "")).split("\n")),
+    }
 
 
 def _plan_line(step: Json, texts: Texts) -> str:

@@ -43,6 +43,14 @@ _TOOLS: Mapping[Ability, str] = {
     "read": "read_file",
     "list": "list_directory",
 }
+_ASKS_FOR_PLAN = re.compile(r"(?P<task>.*?)\s*(?:\n\n[^\n]*)?`?propose_plan`?.*", re.DOTALL)
+"""A message that asks for a plan that binds, such as `/plan create file a.txt with b` sends."""
+_NAMED_IN_PLAN: Mapping[Ability, tuple[str, str]] = {
+    "run": ("runs", "command"),
+    "write": ("writes", "path"),
+    "edit": ("writes", "path"),
+}
+"""An ability that changes something -> the key of a plan that allows it, and the argument that it names."""
 _QUOTES = {"'": "'", '"': '"', "“": "”", "‘": "’", "「": "」", "『": "』"}
 
 
@@ -190,11 +198,18 @@ def _follow_plan(
     if request.forced_tool == SUBMIT_PLAN.name:
         steps = plan_steps(_goal(turn), [summary for _, summary in _steps_ended(turn)], phrases)
         return _Move("", "submit_plan", {"steps": [{"description": title} for title in steps]})
+    if not child and any(use.tool == "propose_plan" for message in turn for use in message.tool_uses):
+        return _Move("\n\n".join(summary for _, summary in _steps_ended(turn)))
     if not child:
         return _Move(f"{report(_steps_ended(turn), phrases)}\n\n{phrases.how_to_get_a_model}")
     found = _STEP_TITLE.search(child[0].text)
     title = found[1].strip() if found else ""
-    move = next_in_step(title, _collect_results(child))
+    done = _collect_results(child)
+    if wish := _requested_call(title):
+        summary = "\n\n".join(_describe(*one, phrases) for one in done)
+        status = "completed" if all(result.outcome == "ok" for _, result in done) else "failed"
+        return _Move("", "finish_step", {"status": status, "summary": summary}) if done else wish
+    move = next_in_step(title, done)
     if move is None:
         summary = phrases.no_program.format(title=title or phrases.this_step)
         return _Move("", "finish_step", {"status": "failed", "summary": summary})
@@ -205,12 +220,39 @@ def _follow_plan(
 
 def _answer(text: str, phrases: Phrases) -> _Move:
     """Answer the user's newest message with a call, a plan, or a list of what the demo can do."""
-    if request := request_in(text):
-        arguments = dict(_arguments(request.arguments)) or {"path": "."}
-        return _Move("", _TOOLS[request.ability], arguments)
+    if (asked := _ASKS_FOR_PLAN.fullmatch(text)) and (plan := _write_plan(asked["task"])):
+        return _Move("", "propose_plan", {"plan": plan})
+    if wish := _requested_call(text):
+        return wish
     if speaks_of_trouble(text):
         return _Move(phrases.plan_first, "start_plan", {"goal": text.strip()})
     return _Move(f"{_opening(text, phrases)}{phrases.how_to_get_a_model}\n\n{phrases.abilities}".strip())
+
+
+def _requested_call(text: str) -> _Move | None:
+    """Return the call that a message or a step of a plan asks for; None if it asks for none."""
+    request = request_in(text)
+    if request is None:
+        return None
+    return _Move("", _TOOLS[request.ability], dict(_arguments(request.arguments)) or {"path": "."})
+
+
+def _write_plan(task: str) -> str:
+    """Return a plan with one step for each line of a task, which names what the step changes.
+
+    It is empty if the demo cannot do a line.
+    """
+    lines = [line.strip() for line in task.splitlines() if line.strip()]
+    plan = [f"# {'; '.join(lines)}"]
+    for number, line in enumerate(lines, 1):
+        request, call = request_in(line), _requested_call(line)
+        if request is None or call is None or call.arguments is None:
+            return ""
+        plan.append(f"## {number}. {line}")
+        if request.ability in _NAMED_IN_PLAN:
+            key, argument = _NAMED_IN_PLAN[request.ability]
+            plan.append(f"- {key}: `{call.arguments[argument]}`")
+    return "\n".join(plan) if lines else ""
 
 
 def _opening(text: str, phrases: Phrases) -> str:

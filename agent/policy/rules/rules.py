@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any
 
 from ....actions.ports import Tool, ToolTraits, WorksOnFiles, implements
@@ -39,6 +40,8 @@ class Rule:
     def names(self, tool: str) -> bool:
         """Return whether the rule applies to a tool. The name of an MCP server covers all tools of the
         server."""
+        if self.tool == tool:
+            return True
         if self.tool.startswith(SERVER_PREFIX) and tool.startswith(f"{self.tool}__"):
             return True
         return fnmatchcase(tool, self.tool)
@@ -120,6 +123,7 @@ def exact_rule(tool: str, subject: str) -> str:
     return f"{tool}({re.sub(r'[*?[]', lambda found: f'[{found[0]}]', subject)})"
 
 
+@lru_cache(maxsize=1024)
 def literal_of(pattern: str) -> str | None:
     """Return the only text that a pattern without wildcards matches; None if it has a wildcard."""
     rest = re.sub(r"\[[*?[]\]", "", pattern)

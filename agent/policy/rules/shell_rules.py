@@ -10,6 +10,7 @@ from ....actions.tools.shell.language.parser import ShellReader, SimpleCommand
 from ..shell.far_options import is_far_reaching
 from ..shell.seen_commands import MAX_CHARS, SeenCommand, Sight, look
 from .path_rules import translate_token
+from .rules import Rule
 
 _OPTION_LETTERS = {
     "--recursive": "rR",
@@ -41,10 +42,29 @@ def covers(pattern: str, command: SimpleCommand) -> bool:
     if command.expands and pattern.find("*") != len(pattern) - 1 and command.words[0] != "[":
         # The expansion of a file name pattern is unknown. Only a trailing `*` of the rule covers it.
         return False
-    if is_far_reaching(command.words, pattern):
-        return False
-    quoted = " ".join(map(_quote, command.words))
-    return _matches_words(pattern, quoted) or _matches_words(pattern, command.source)
+    # A match takes less time than the check of the options, and most rules do not match.
+    quoted = _quote_words(tuple(command.words))
+    is_match = _matches_words(pattern, quoted) or _matches_words(pattern, command.source)
+    return is_match and not is_far_reaching(command.words, pattern)
+
+
+def select_possible(rules: Iterable[Rule], commands: Sequence[SimpleCommand]) -> list[Rule]:
+    """Return the rules that may cover one of the commands, by the first words of both."""
+    firsts = {word for one in commands for word in (_quote_words(tuple(one.words)), one.source)}
+    firsts = {"", *(text.partition(" ")[0] for text in firsts)}
+    return [rule for rule in rules if _first_word_of(rule.pattern or "") in firsts]
+
+
+@lru_cache(maxsize=1024)
+def _first_word_of(pattern: str) -> str:
+    """Return the word that begins all texts that a pattern matches; empty if there is none."""
+    word = pattern.partition(" ")[0]
+    return word if re.fullmatch(r"[\w./+-]+", word) else ""
+
+
+@lru_cache(maxsize=64)
+def _quote_words(words: tuple[str, ...]) -> str:
+    return " ".join(map(_quote, words))
 
 
 def _quote(word: str) -> str:

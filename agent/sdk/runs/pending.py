@@ -30,11 +30,16 @@ class PendingToolCall:
     """Why the call waits, as a sentence."""
     arguments_json: str
     """The arguments as the model wrote them."""
+    plan_changes: str = ""
+    """How a proposed plan, the argument `plan`, differs from the one that was approved before: one change a
+    line. Empty for other calls."""
 
     @classmethod
     def of(cls, call: PendingDecision | PendingCall) -> PendingToolCall:
         arguments = parse_json_object(call.arguments) or {}
-        return cls(call.call_id, call.tool, arguments, call.kind, call.reason, call.arguments)
+        return cls(
+            call.call_id, call.tool, arguments, call.kind, call.reason, call.arguments, call.plan_changes
+        )
 
 
 ApprovalVerdict = bool | str | None

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from ....agent.policy.approval_context import ApprovalContext
 from ....agent.session.decisions import make_decision
 from ....state.calls import CallDecision, PendingCall
-from ...terminal.lines import Line, preview, title, tool_word
+from ...terminal.lines import Line, change_lines, preview, title, tool_word
 from ...terminal.text.sanitize import expose, one_line
 from .always import Always
 from .edit import BadEdit, EditForm, edit_text
@@ -128,7 +128,8 @@ class Approvals:
         count = f" {dot} {place + 1} of {len(calls)}" if len(calls) > 1 else ""
         about = self._about(call, call.arguments != calls[place].arguments)
         others = self._others(calls, place) if lists_others and len(calls) > 1 else ()
-        body = [*self._body(call, is_full or about.is_whole), *self._facts(about), *others]
+        changes = change_lines(about.plan_changes)
+        body = [*self._body(call, is_full or about.is_whole), *changes, *self._facts(about), *others]
         word, name = tool_word(call.tool), one_line(call.tool)
         self._questions.show(f"{word} wants to run{count}", body, name if name != word else "")
 

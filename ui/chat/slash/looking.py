@@ -1,5 +1,6 @@
 """Commands that show parts of a session: `/plan`, `/steps`, `/status`, `/tools`, `/doctor`."""
 
+import re
 from collections.abc import Iterator
 from itertools import groupby
 from typing import get_args
@@ -33,13 +34,17 @@ _EFFECTS: dict[Effect, str] = {
 }
 
 
-_PLAN = "{task}\n\nLook first, change nothing, and then propose a plan for this with `propose_plan`."
+_SKIP = re.compile(r"skip(?:\s+\S{1,20})?", re.IGNORECASE)
+PLAN_REQUEST = "{task}\n\nLook first, change nothing, and then propose a plan for this with `propose_plan`."
 
 
 async def show_plan(context: SlashContext, words: str) -> SlashResult:
-    """Show or hide the plan; with words, change to plan mode and ask for a plan of that task."""
+    """Show or hide the plan, skip a step, or change to plan mode and ask for a plan of a task."""
     if not words:
         context.renderer.toggle_plan()
+        return DONE
+    if _SKIP.fullmatch(words):
+        await context.record(f"/plan {words}")
         return DONE
     if not any(tool.traits.begins_plan for tool in context.session.ports.toolbox.values()):
         raise UsageError(
@@ -47,7 +52,7 @@ async def show_plan(context: SlashContext, words: str) -> SlashResult:
             "Set `plan_proposals = true` (sandbur config set plan_proposals true) and begin a new session.",
         )
     await context.record("/mode plan")
-    await context.send(_PLAN.format(task=words))
+    await context.send(PLAN_REQUEST.format(task=words))
     return DONE
 
 

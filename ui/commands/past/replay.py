@@ -20,7 +20,7 @@ from ....actions.workspace.safe_open import resolve_real_path
 from ....agent.history.replay.replay import Replayed, recording_store, replay
 from ....agent.history.replay.walk import Today, list_started_calls, live_parts, next_message
 from ....agent.history.time_travel.branches import restore_files, restore_plan
-from ....agent.history.timeline import list_timeline
+from ....agent.history.timeline import list_approved_plans, list_timeline
 from ....agent.runtime.runtime import Runtime
 from ....agent.sdk.loading import load_known_agent
 from ....agent.sdk.testing.recorded_runs import describe_divergence
@@ -123,6 +123,8 @@ def _show(store: Store, replayed: Replayed) -> None:
     steps = "1 step" if replayed.steps == 1 else f"{replayed.steps} steps"
     if found is None:
         put(f"Replayed {steps} of session {replayed.session_id}: there is no difference.")
+        for seq, digest in list_approved_plans(store.database, replayed.session_id):
+            put(f"From step {seq} on, calls were judged again with the approved plan {digest[:12]}.")
         return
     put(f"Step {found.seq} ({one_line(found.action)}), {found.kind}: {one_line(found.summary)}")
     if found.lines:

@@ -5,61 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.models.real_ports import open_real
+from support.models.plans import FINISH, PROPOSAL, approve, open_with_plans, require_sound, run, write
 from support.models.scripted import ScriptedModel, collect
-from support.stores.audits import breaches
 
-from sandbur.actions.ports import Tool
-from sandbur.actions.tools.registry import builtin_tools
-from sandbur.agent.history.replay.replay import replay
-from sandbur.agent.history.replay.walk import Today
-from sandbur.agent.plans.propose_plan import ProposePlan
-from sandbur.agent.session.session import Session
 from sandbur.state.application import ApplicationState
 from sandbur.state.calls import CallDecision
 from sandbur.state.store.deltas import void_approvals
 from sandbur.state.store.store import Store
-
-PLAN = """\
-# Write two files
-## 1. Write the first
-- writes: out/
-- runs: echo hello
-## 2. Write the second
-- writes: second.txt
-"""
-PROPOSAL = [("propose_plan", {"plan": PLAN})]
-FINISH = [("finish_step", {"status": "completed", "summary": "done"})]
-
-
-def write(path: str) -> list[tuple[str, dict[str, str]]]:
-    return [("write_file", {"path": path, "content": "text"})]
-
-
-def run(command: str) -> list[tuple[str, dict[str, str]]]:
-    return [("run_shell_command", {"command": command})]
-
-
-def tools_of(folder: Path) -> dict[str, Tool]:
-    tool = ProposePlan(folder)
-    return {**builtin_tools(), tool.spec.name: tool}
-
-
-async def opened(
-    store: Store, folder: Path, model: ScriptedModel, mode: Any = "plan", **rules: Any
-) -> Session:
-    return await open_real(store, model, folder, mode=mode, toolbox=tools_of(folder), **rules)
-
-
-async def approve(session: Session) -> Any:
-    (call,) = session.state.calls_to_decide
-    return await collect(session.decide([CallDecision(call_id=call.call_id, approved=True)]))
-
-
-async def settled(store: Store, folder: Path) -> None:
-    assert not breaches(store)
-    found = await replay(store, "s1", today=Today(toolbox=tools_of(folder)))
-    assert found.divergence is None, found.divergence
 
 
 async def test_an_approved_plan_runs_what_it_names_without_a_question(store: Store, tmp_path: Path) -> None:
@@ -72,7 +24,7 @@ async def test_an_approved_plan_runs_what_it_names_without_a_question(store: Sto
         FINISH,
         "Done.",
     ]
-    session = await opened(store, tmp_path, ScriptedModel(*turns))
+    session = await open_with_plans(store, tmp_path, ScriptedModel(*turns))
     _, waits = await collect(session.send("write two files"))
     assert waits.status == "needs_approval"
     _, end = await approve(session)
@@ -80,12 +32,12 @@ async def test_an_approved_plan_runs_what_it_names_without_a_question(store: Sto
     assert (tmp_path / "out/a.txt").read_text() == "text"
     assert (tmp_path / "second.txt").exists()
     assert session.state.execution_mode == "interactive"
-    await settled(store, tmp_path)
+    await require_sound(store, tmp_path)
 
 
 @pytest.mark.parametrize("mode", ["interactive", "auto-edit"])
 async def test_what_the_plan_does_not_name_asks(store: Store, tmp_path: Path, mode: Any) -> None:
-    session = await opened(store, tmp_path, ScriptedModel(PROPOSAL, write("other.txt")), mode)
+    session = await open_with_plans(store, tmp_path, ScriptedModel(PROPOSAL, write("other.txt")), mode)
     await collect(session.send("write two files"))
     _, waits = await approve(session)
     (call,) = session.state.calls_to_decide
@@ -96,7 +48,7 @@ async def test_what_the_plan_does_not_name_asks(store: Store, tmp_path: Path, mo
 
 async def test_an_ended_step_gives_its_permissions_back(store: Store, tmp_path: Path) -> None:
     model = ScriptedModel(PROPOSAL, FINISH, write("out/late.txt"))
-    session = await opened(store, tmp_path, model)
+    session = await open_with_plans(store, tmp_path, model)
     await collect(session.send("write two files"))
     _, waits = await approve(session)
     assert waits.status == "needs_approval"
@@ -107,7 +59,7 @@ async def test_a_failed_step_ends_the_plan_until_a_new_one_is_approved(store: St
     failed = [("finish_step", {"status": "failed", "summary": "it cannot be written"})]
     again = [("propose_plan", {"plan": "# Write one file\n## Write it\n- writes: third.txt\n"})]
     model = ScriptedModel(PROPOSAL, failed, write("second.txt"), again, write("third.txt"), FINISH, "Done.")
-    session = await opened(store, tmp_path, model)
+    session = await open_with_plans(store, tmp_path, model)
     await collect(session.send("write two files"))
     first = session.state.calls_to_decide[0].arguments
     await approve(session)
@@ -120,7 +72,7 @@ async def test_a_failed_step_ends_the_plan_until_a_new_one_is_approved(store: St
     assert (end.status, session.state.approved_plan != before) == ("done", True)
     assert (tmp_path / "third.txt").exists()
     assert not (tmp_path / "second.txt").exists()
-    await settled(store, tmp_path)
+    await require_sound(store, tmp_path)
 
 
 async def test_deny_and_ask_rules_and_protected_places_stay_above_the_plan(
@@ -132,7 +84,7 @@ async def test_deny_and_ask_rules_and_protected_places_stay_above_the_plan(
         [*write("a.txt"), *write("b.txt"), *write(".git/config"), *run("rm -rf .")],
     ]
     rules = {"deny": ["write_file(a.txt)"], "ask": ["write_file(b.txt)"]}
-    session = await opened(store, tmp_path, ScriptedModel(*turns), **rules)
+    session = await open_with_plans(store, tmp_path, ScriptedModel(*turns), **rules)
     await collect(session.send("go"))
     await approve(session)
     decisions = [call.decision for call in session.state.pending_tool_calls]
@@ -140,7 +92,7 @@ async def test_deny_and_ask_rules_and_protected_places_stay_above_the_plan(
 
 
 async def test_a_new_message_ends_the_plan(store: Store, tmp_path: Path) -> None:
-    session = await opened(store, tmp_path, ScriptedModel(PROPOSAL, write("other.txt"), "Hello."))
+    session = await open_with_plans(store, tmp_path, ScriptedModel(PROPOSAL, write("other.txt"), "Hello."))
     await collect(session.send("write two files"))
     await approve(session)
     await collect(session.send("hello"))
@@ -148,14 +100,14 @@ async def test_a_new_message_ends_the_plan(store: Store, tmp_path: Path) -> None
 
 
 async def test_words_never_approve_a_plan(store: Store, tmp_path: Path) -> None:
-    session = await opened(store, tmp_path, ScriptedModel(PROPOSAL, "As you like."))
+    session = await open_with_plans(store, tmp_path, ScriptedModel(PROPOSAL, "As you like."))
     await collect(session.send("write two files"))
     await collect(session.send("yes, go ahead"))
     assert session.state.approved_plan is None
 
 
 async def test_an_edited_plan_is_the_one_that_binds(store: Store, tmp_path: Path) -> None:
-    session = await opened(store, tmp_path, ScriptedModel(PROPOSAL, write("out/a.txt")))
+    session = await open_with_plans(store, tmp_path, ScriptedModel(PROPOSAL, write("out/a.txt")))
     await collect(session.send("write two files"))
     (call,) = session.state.calls_to_decide
     narrower = '{"plan": "# Write one file\\n## Write it\\n- writes: only.txt"}'
@@ -166,7 +118,7 @@ async def test_an_edited_plan_is_the_one_that_binds(store: Store, tmp_path: Path
 
 
 async def test_an_edited_plan_that_cannot_be_read_still_waits(store: Store, tmp_path: Path) -> None:
-    session = await opened(store, tmp_path, ScriptedModel(PROPOSAL))
+    session = await open_with_plans(store, tmp_path, ScriptedModel(PROPOSAL))
     await collect(session.send("write two files"))
     (call,) = session.state.calls_to_decide
     decision = CallDecision(call_id=call.call_id, approved=True, arguments='{"plan": "# a\\n# b"}')
@@ -176,7 +128,7 @@ async def test_an_edited_plan_that_cannot_be_read_still_waits(store: Store, tmp_
 
 
 async def test_an_imported_plan_allows_nothing(store: Store, tmp_path: Path) -> None:
-    session = await opened(store, tmp_path, ScriptedModel(PROPOSAL, write("other.txt")))
+    session = await open_with_plans(store, tmp_path, ScriptedModel(PROPOSAL, write("other.txt")))
     await collect(session.send("write two files"))
     await approve(session)
     assert session.state.plan_terms is not None
@@ -188,7 +140,7 @@ async def test_an_imported_plan_allows_nothing(store: Store, tmp_path: Path) -> 
 
 
 async def test_only_the_present_step_may_do_what_it_names(store: Store, tmp_path: Path) -> None:
-    session = await opened(store, tmp_path, ScriptedModel(PROPOSAL, write("second.txt")))
+    session = await open_with_plans(store, tmp_path, ScriptedModel(PROPOSAL, write("second.txt")))
     await collect(session.send("write two files"))
     _, waits = await approve(session)
     assert waits.status == "needs_approval"
@@ -196,7 +148,7 @@ async def test_only_the_present_step_may_do_what_it_names(store: Store, tmp_path
 
 
 async def test_sub_agents_get_no_freer_mode_than_the_plan_leaves(store: Store, tmp_path: Path) -> None:
-    session = await opened(store, tmp_path, ScriptedModel(PROPOSAL, write("other.txt")), "auto-edit")
+    session = await open_with_plans(store, tmp_path, ScriptedModel(PROPOSAL, write("other.txt")), "auto-edit")
     await collect(session.send("write two files"))
     await approve(session)
     assert (session.state.execution_mode, session.state.mode_of_sub_agents) == ("auto-edit", "interactive")

@@ -1,0 +1,82 @@
+"""An approved plan is in the report, in the tracking UI and in the list of steps."""
+
+from pathlib import Path
+
+import pytest
+from support.models.plans import FINISH, PROPOSAL, open_with_plans, run, write
+from support.models.scripted import ScriptedModel, collect
+from support.screens.reports import make_report
+
+from sandbur.agent.history.reports.read_report import read_account
+from sandbur.agent.history.reports.run_report import list_contracts
+from sandbur.agent.history.timeline import list_approved_plans, list_timeline
+from sandbur.agent.history.tracking.entries import AppName
+from sandbur.agent.history.tracking.pages import SessionPages
+from sandbur.agent.history.tracking.texts import Texts
+from sandbur.agent.session.secrets import masker_for_display
+from sandbur.agent.session.session import Session
+from sandbur.state.calls import CallDecision
+from sandbur.state.store.store import Store
+
+
+async def record_session(store: Store, folder: Path) -> Session:
+    """Record a session with two calls inside of its plan, and one that is denied as outside."""
+    turns = [
+        PROPOSAL,
+        write("out/a.txt"),
+        run("echo hello world"),
+        write("other.txt"),
+        FINISH,
+        FINISH,
+        "Done.",
+    ]
+    session = await open_with_plans(store, folder, ScriptedModel(*turns))
+    await collect(session.send("write two files"))
+    (call,) = session.state.calls_to_decide
+    await collect(session.decide([CallDecision(call_id=call.call_id, approved=True, by="ann@lab")]))
+    (call,) = session.state.calls_to_decide
+    await collect(session.decide([CallDecision(call_id=call.call_id)]))
+    return session
+
+
+@pytest.mark.parametrize("form", ["html", "md"])
+async def test_a_report_has_the_plan_and_the_calls_inside_and_outside(
+    store: Store, tmp_path: Path, form: str
+) -> None:
+    session = await record_session(store, tmp_path)
+    plan = session.state.approved_plan
+    assert plan is not None
+    text = make_report(store, form)
+    for words in ("Approved plan", "Approved by ann@lab", f"sha256 {plan.digest}", "- writes: second.txt"):
+        assert words in text, words
+    contract = list_contracts(read_account(store, "s1").happened)[0]
+    assert [call.tool for call in contract.inside] == ["write_file"]
+    assert [call.tool for call in contract.outside] == ["write_file"]
+
+
+async def test_a_report_without_an_approved_plan_has_no_such_part(store: Store, tmp_path: Path) -> None:
+    session = await open_with_plans(store, tmp_path, ScriptedModel(PROPOSAL))
+    await collect(session.send("write two files"))
+    assert "Approved plan" not in make_report(store, "md")
+
+
+async def test_the_tracking_ui_shows_the_plan_line_by_line_with_its_digest(
+    store: Store, tmp_path: Path
+) -> None:
+    session = await record_session(store, tmp_path)
+    plan = session.state.approved_plan
+    assert plan is not None
+    pages = SessionPages(store, "s1", Texts(masker_for_display(str(tmp_path))))
+    body = pages.page(AppName("s1")).body
+    assert body is not None
+    assert f'"approved_plan":{{"digest":"{plan.digest}","plan":["# Write two files","## 1.'.encode() in body
+
+
+async def test_the_steps_name_the_plan_that_begins(store: Store, tmp_path: Path) -> None:
+    session = await record_session(store, tmp_path)
+    plan = session.state.approved_plan
+    assert plan is not None
+    ((seq, digest),) = list_approved_plans(store.database, "s1")
+    assert digest == plan.digest
+    steps = {step.seq: step.text for step in list_timeline(store.database, "s1")}
+    assert f"(the approved plan {digest[:12]} begins)" in steps[seq]

@@ -1,0 +1,78 @@
+"""A person skips a step of a plan: it does not start, and what it allows ends."""
+
+from pathlib import Path
+
+import pytest
+from support.models.plans import FINISH, approve, list_tools, open_with_plans, propose, require_sound, write
+from support.models.real_ports import open_real
+from support.models.scripted import ScriptedModel, collect
+
+from sandbur.agent.session.session import Session
+from sandbur.state.application import SKIPS_STEPS
+from sandbur.state.store.store import Store
+
+THREE = "# g\n- budget: 100 tokens\n## a\n## b\n- writes: b.txt\n## c\n- writes: c.txt\n"
+
+
+async def pause(store: Store, folder: Path, *turns: object, first: object = FINISH) -> Session:
+    """Return a session that has stopped at the budget of its plan, in the step after `first`."""
+    model = ScriptedModel(propose(THREE), first, *turns)
+    session = await open_with_plans(store, folder, model)
+    await collect(session.send("go"))
+    _, end = await approve(session)
+    assert end.status == "budget_limit"
+    return session
+
+
+async def test_a_skipped_step_does_not_start_and_allows_nothing(store: Store, tmp_path: Path) -> None:
+    session = await pause(store, tmp_path, write("b.txt"))
+    events, _ = await collect(session.send("/plan skip 2"))
+    assert any("Step 2 is skipped" in getattr(event, "message", "") for event in events)
+    assert [step.status for step in session.state.vibe_plan] == ["completed", "skipped", "pending"]
+    _, end = await collect(session.carry_on())
+    assert end.status == "needs_approval"
+    assert session.state.calls_to_decide[0].reason.startswith("outside the plan: ")
+    assert (session.state.active_step_id, session.state.graph_version) == ("3", SKIPS_STEPS)
+    await require_sound(store, tmp_path)
+
+
+async def test_a_skipped_step_stays_skipped_for_the_next_process(store: Store, tmp_path: Path) -> None:
+    session = await pause(store, tmp_path, write("c.txt"), FINISH, "Done.")
+    await collect(session.send("/plan skip 2"))
+    await collect(session.carry_on())
+    model = ScriptedModel(*[FINISH, "Done."] * 3)
+    resumed = await open_real(store, model, tmp_path, toolbox=list_tools(tmp_path))
+    assert resumed.state.vibe_plan[1].status == "skipped"
+    await require_sound(store, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("/plan skip", "Name the step: /plan skip 3. These steps wait: 2, 3."),
+        ("/plan skip 9", "No step '9' waits. These steps wait: 2, 3."),
+        ("/plan skip 1", "No step '1' waits. These steps wait: 2, 3."),
+    ],
+)
+async def test_a_step_that_does_not_wait_cannot_be_skipped(
+    store: Store, tmp_path: Path, command: str, answer: str
+) -> None:
+    session = await pause(store, tmp_path)
+    before = session.state.vibe_plan
+    events, _ = await collect(session.send(command))
+    assert [event.message for event in events if hasattr(event, "message")] == [answer]
+    assert session.state.vibe_plan == before
+
+
+async def test_the_last_step_is_not_skipped_but_ended_by_a_message(store: Store, tmp_path: Path) -> None:
+    session = await pause(store, tmp_path)
+    await collect(session.send("/plan skip 3"))
+    events, _ = await collect(session.send("/plan skip 2"))
+    assert any("is the last one. Send a message instead" in getattr(one, "message", "") for one in events)
+
+
+async def test_without_a_plan_no_step_can_be_skipped(store: Store, tmp_path: Path) -> None:
+    session = await open_with_plans(store, tmp_path, ScriptedModel("hello"))
+    await collect(session.send("hello"))
+    events, _ = await collect(session.send("/plan skip 1"))
+    assert any("none can be skipped" in getattr(one, "message", "") for one in events)
