@@ -157,12 +157,11 @@ class Agent(HasHooks, Generic[OutputT]):
         output_validators: Sequence[Callable[..., Any]] = (),
     ) -> None:
         self._arguments = require_fitting({key: value for key, value in locals().items() if key != "self"})
-        self.name, self.output, self._agents = name, output, tuple(agents)
+        self.name, self.output, self._module = name, output, sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
         typed, (of_session, of_run) = parse_output_type(output), split_instructions(instructions)
         self._rules = RunRules[OutputT](typed, of_run, list(map(OutputValidator, output_validators)))
         self._definition = define_agent(self._arguments, of_session, typed and typed.format)
-        self._module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
-        self._open = OpenSessions(lambda: self.definition, env)
+        self._agents, self._open = tuple(agents), OpenSessions(lambda: self.definition, env)
 
     @classmethod
     def from_file(
