@@ -201,6 +201,11 @@ PLAIN = Definition()
 """The definition that the command uses without an agent of the user's own."""
 
 
+def find_calling_module() -> str:
+    """Return the name of the module that called the caller of this function; empty if it has none."""
+    return sys._getframe(2).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
+
+
 def find_variable(module_name: str, value: object) -> str:
     """Return `module:name` of the module's variable that holds a value; empty if there is none."""
     module = sys.modules.get(module_name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
@@ -25,7 +24,14 @@ from ...state.errors import SessionHeld, WrongType
 from ...state.session import Effort, SandboxWish
 from ..extensions.extension import load
 from ..extensions.middleware.agent_hooks import HasHooks
-from ..runtime.agent_definition import AgentParts, Definition, Instructions, SubAgentDefinition, find_variable
+from ..runtime.agent_definition import (
+    AgentParts,
+    Definition,
+    Instructions,
+    SubAgentDefinition,
+    find_calling_module,
+    find_variable,
+)
 from ..runtime.compaction import Compaction
 from ..runtime.tool_servers import OnElicitation
 from ..session.run import Limits
@@ -161,8 +167,7 @@ class Agent(HasHooks, Generic[OutputT]):
         typed, (of_session, of_run) = parse_output_type(output), split_instructions(instructions)
         self._rules = RunRules[OutputT](typed, of_run, list(map(OutputValidator, output_validators)))
         self._definition = define_agent(self._arguments, of_session, typed and typed.format)
-        self._module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
-        self._open = OpenSessions(lambda: self.definition, env)
+        self._module, self._open = find_calling_module(), OpenSessions(lambda: self.definition, env)
 
     @classmethod
     def from_file(
@@ -188,7 +193,7 @@ class Agent(HasHooks, Generic[OutputT]):
         """
         given = {"model": model, "limits": limits, "store": store, "cwd": cwd, "env": env, "agents": agents}
         given |= {"tools": (own := as_tools(tools)), "middleware": tuple(middleware), "flows": tuple(flows)}
-        module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
+        module = find_calling_module()
         names = frozenset(tool.spec.name for tool in own)
         parts = parse_agent_text(read_agent_text(Path(path)), env, names)
 
@@ -433,7 +438,7 @@ class Agent(HasHooks, Generic[OutputT]):
         kept = {**self._arguments, "output_validators": [each.function for each in self._rules.validators]}
         arguments: dict[str, Any] = {**kept, **changes}
         made: Agent[OutputT] = Agent(**arguments)
-        made._module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
+        made._module = find_calling_module()
         return made
 
     async def history(self, session_id: str) -> tuple[Message, ...]:

@@ -227,7 +227,7 @@ class StepReader:
         signed = [verdict for verdict in call.verdicts if verdict.who and verdict.decision == "approved"]
         by = signed[-1] if signed else None
         pending = list_objects(step.before, "pending_tool_calls")
-        changes = next((one for one in pending if one.get("call_id") == result.call_id), {})
+        changes = next((one for one in pending if one.get("call_id") == result.call_id), dict[str, Any]())
         yield PlanApproved(
             digest=plan.digest,
             text=cut(self._book.masker.text(plan.text), MESSAGE_CHARS),

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from support.models.plans import FINISH, approve, list_tools, open_with_plans, propose, require_sound, write
 from support.models.real_ports import open_real
-from support.models.scripted import ScriptedModel, collect
+from support.models.scripted import ScriptedModel, Turn, collect
 
+from sandbur.actions.ports.events import Notice
 from sandbur.agent.session.session import Session
 from sandbur.state.application import SKIPS_STEPS
 from sandbur.state.store.store import Store
@@ -14,7 +15,7 @@ from sandbur.state.store.store import Store
 THREE = "# g\n- budget: 100 tokens\n## a\n## b\n- writes: b.txt\n## c\n- writes: c.txt\n"
 
 
-async def pause(store: Store, folder: Path, *turns: object, first: object = FINISH) -> Session:
+async def pause(store: Store, folder: Path, *turns: Turn, first: Turn = FINISH) -> Session:
     """Return a session that has stopped at the budget of its plan, in the step after `first`."""
     model = ScriptedModel(propose(THREE), first, *turns)
     session = await open_with_plans(store, folder, model)
@@ -60,7 +61,7 @@ async def test_a_step_that_does_not_wait_cannot_be_skipped(
     session = await pause(store, tmp_path)
     before = session.state.vibe_plan
     events, _ = await collect(session.send(command))
-    assert [event.message for event in events if hasattr(event, "message")] == [answer]
+    assert [event.message for event in events if isinstance(event, Notice)] == [answer]
     assert session.state.vibe_plan == before
 
 
