@@ -16,6 +16,7 @@ from .turn.calls.result_eviction import evict_old_results
 from .turn.calls.tool_results import find_ending_result, find_settled_result, refusal, result, with_results
 from .turn.calls.tool_runner import ReadyCall, ToolRunner, record_refusal, runs_concurrently
 from .turn.flows.flow_turn import conclude_flow, is_flow_round
+from .turn.plan.notebook import announce_plan
 from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
 
 
@@ -37,6 +38,9 @@ from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
         "flow",
         "user_input",
         "approved_plan",
+        "phase",
+        "plan_facts",
+        "past_plans",
     ],
     writes=[
         "chat_history",
@@ -56,6 +60,9 @@ from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
         "current_goal",
         "approved_plan",
         "execution_mode",
+        "replans",
+        "plan_facts",
+        "past_plans",
     ],
     runs_calls=True,
     step_kind="results",
@@ -126,7 +133,9 @@ def _list_left(
 
 def _announce(changes: Changes, state: ApplicationState, ports: Ports) -> Changes:
     """Emit `ToolsChanged` and `PlanChanged` if the results change the offered tools or begin a plan."""
-    if "approved_plan" in changes:
+    if "plan_facts" in changes:
+        announce_plan(state, changes, ports)
+    elif "approved_plan" in changes:
         ports.emit(PlanChanged(changes["vibe_plan"]))
     if "equipment" in changes:
         announce_tool_changes(state.equipment, changes["equipment"], ports)

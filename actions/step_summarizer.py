@@ -7,7 +7,8 @@ from ..state.conversation.messages import assistant_message, runtime_message
 from .ports import Ports
 from .ports.events import MessageAdded, Notice, StepChanged
 from .turn.burr_action import Changes, graph_action
-from .turn.plan.decision_tools import PLAN_FINISHED, SUBMIT_PLAN
+from .turn.plan.decision_tools import SUBMIT_PLAN
+from .turn.plan.hints import hint_all_done
 from .turn.plan.step_turn import step_line, with_step
 from .turn.steering import find_person_messages
 
@@ -22,7 +23,7 @@ _REVISE = (
 
 
 @graph_action(
-    reads=["vibe_plan", "active_step_id", "chat_history", "replans", "approved_plan"],
+    reads=["vibe_plan", "active_step_id", "chat_history", "replans", "approved_plan", "plan_facts"],
     writes=["vibe_plan", "active_step_id", "chat_history", "phase", "replans"],
     step_kind="summary",
 )
@@ -33,7 +34,7 @@ async def step_summarizer(state: ApplicationState, ports: Ports) -> Changes:
     line = step_line(step)
     closed = step.model_copy(update={"chat_history": step.chat_history.unload()})
     plan = with_step(state, closed)
-    changes = _next_phase(state, step, plan, ports.turn.max_replans)
+    changes = _next_phase(state, step, plan, ports)
     if step.status == "failed" and changes["phase"] == "answering" and state.approved_plan is None:
         ports.emit(Notice(f"The plan was revised {state.replans} times; it is not revised again."))
     ports.emit(MessageAdded("assistant", line))
@@ -44,15 +45,15 @@ async def step_summarizer(state: ApplicationState, ports: Ports) -> Changes:
 
 
 def _next_phase(
-    before: ApplicationState, step: VibeStep, plan: tuple[VibeStep, ...], max_replans: int
+    before: ApplicationState, step: VibeStep, plan: tuple[VibeStep, ...], ports: Ports
 ) -> dict[str, Any]:
     """Return the next phase of the plan, and the notes for the model about the phase."""
     if step.status == "failed" and before.approved_plan:
         note = runtime_message(_PROPOSE.format(step_id=step.step_id))
         return {"phase": "answering", "notes": [note]}
-    if step.status == "failed" and before.replans < max_replans:
+    if step.status == "failed" and before.replans < ports.turn.max_replans:
         note = runtime_message(_REVISE.format(step_id=step.step_id))
         return {"phase": "planning", "replans": before.replans + 1, "notes": [note]}
     if step.status == "completed" and any(other.status == "pending" for other in plan):
         return {"phase": "working", "notes": []}
-    return {"phase": "answering", "notes": [runtime_message(PLAN_FINISHED)]}
+    return {"phase": "answering", "notes": [runtime_message(hint_all_done(before, ports.toolbox))]}

@@ -11,10 +11,10 @@ from pydantic import Field
 from .calls import PendingCall
 from .conversation.approved_plan import ApprovedPlan
 from .conversation.messages import NO_EQUIPMENT, Equipment, HandOff, Record
+from .conversation.plan_notebook import NO_FACTS, PastPlan, PlanChange, PlanFacts
+from .conversation.plan_notebook import StepStatus as StepStatus
 from .conversation.transcript import Transcript
 from .conversation.usage import Usage as Usage
-
-StepStatus = Literal["pending", "in_progress", "completed", "failed"]
 
 
 class VibeStep(Record):
@@ -35,7 +35,7 @@ class VibeStep(Record):
 
     @property
     def has_ended(self) -> bool:
-        return self.status in ("completed", "failed")
+        return self.status in ("completed", "failed", "abandoned")
 
 
 class PlanTerms(NamedTuple):
@@ -52,7 +52,8 @@ ExecutionMode = Literal["interactive", "plan", "auto-edit", "yolo"]
 
 ASKED_ONCE_MORE, ENDED_BY_TOOL, COMPRESSED_WHEN_ASKED, RUN_BY_PERSON, NOTICES_CYCLES = 2, 3, 4, 5, 6
 NESTS_CALLS, RUN_BY_FLOW, HANDS_OFF, PLANNED_BY_CALL = 7, 8, 9, 10
-GRAPH_VERSION = 10
+NOTES_PLANS = 12
+GRAPH_VERSION = 12
 """The version of the graph. Each version adds a behaviour:
 
 * 2: a call that needs a second approval goes from `execute_tools` back to `human_confirm`.
@@ -64,6 +65,8 @@ GRAPH_VERSION = 10
 * 8: a flow answers a message, runs a call or begins a plan, from `prompt`.
 * 9: the agent that has the conversation answers a message, from `prompt`.
 * 10: a call whose plan a person approved begins that plan, from `execute_tools` to `vibe_step_executor`.
+* 12: earlier plans are kept; a call ends the plan in the middle of a step, from `execute_tools` to `router`;
+  a person begins a saved plan, from `prompt` to `vibe_step_executor`.
 """
 
 
@@ -208,6 +211,12 @@ class ApplicationState(Record):
     """The number of the newest message of its hub that the history holds; 0: none."""
     approved_plan: ApprovedPlan | None = Field(default=None, exclude_if=partial(is_, None))
     """The plan as a person approved it, with what it allows; None if nobody did."""
+    plan_facts: PlanFacts = Field(default=NO_FACTS, exclude_if=lambda facts: facts == NO_FACTS)
+    """What is known about the current plan beside `current_goal` and `vibe_plan`."""
+    past_plans: tuple[PastPlan, ...] = Field(default=(), exclude_if=not_)
+    """The earlier plans of the session, the newest last; at most `MOST_PAST_PLANS`."""
+    plan_change: PlanChange | None = Field(default=None, exclude_if=partial(is_, None))
+    """How the newest message or command of the person changed the plan; None: it did not."""
     graph_version: int = GRAPH_VERSION
 
     @property

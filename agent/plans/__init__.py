@@ -17,6 +17,14 @@ EXTENSION = Extension(
             about="whether the model may propose a plan that names what it may do, for your approval",
             after="agents_per_run",
         ),
+        Setting(
+            "plan_notebook",
+            False,
+            "switch",
+            variable="SANDBUR_PLAN_NOTEBOOK",
+            about="whether the model has a tool to revise, end and reopen its plans",
+            after="plan_proposals",
+        ),
     ),
     runtime=".agent.plans.plans_runtime:PlansRuntime",
 )

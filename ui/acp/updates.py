@@ -64,6 +64,7 @@ _PLAN_STATUS: dict[StepStatus, PlanEntryStatus] = {
     "in_progress": "in_progress",
     "completed": "completed",
     "failed": "completed",
+    "abandoned": "completed",
 }
 
 

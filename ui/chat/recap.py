@@ -153,7 +153,7 @@ class _Telling:
         known = {step.step_id: step for step in self._before.vibe_plan} if not at else {}
         for step in state.vibe_plan:
             was = known.get(step.step_id)
-            if was is None or was.status not in ("completed", "failed"):
+            if was is None or not was.has_ended:
                 old = was.chat_history if was is not None else Transcript()
                 yield from self._format_steps(_find_gained(old, step.chat_history))
         if state.vibe_plan and state.vibe_plan != self._before.vibe_plan:

@@ -264,6 +264,7 @@ def step_sign(status: StepStatus, glyphs: Glyphs) -> tuple[str, str]:
         "in_progress": (glyphs.doing, "busy"),
         "completed": (glyphs.done, "good"),
         "failed": (glyphs.failed, "wrong"),
+        "abandoned": (glyphs.rest, "quiet"),
     }[status]
 
 

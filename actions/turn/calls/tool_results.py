@@ -29,10 +29,12 @@ from ....state.conversation.messages import (
     tool_message,
     user_command_message,
 )
+from ....state.conversation.plan_notebook import PlanChange
 from ....state.conversation.usage import Usage
 from ....state.process.crashpoints import reach
 from ...ports import Journal, Ports, Resumable, Toolbox, ToolOutcome, implements
 from ..plan.approved import begin_plan
+from ..plan.notebook import apply_plan_changes
 from .equipping import merge_equipment
 
 _SESSION_TEMP = "temp"
@@ -154,7 +156,8 @@ def with_results(
     cleared |= begin_plan(state, results)
     if used := [one.usage for one in results if one.usage is not None]:
         cleared |= {"usage": sum(used, state.usage), "turn_usage": sum(used, state.turn_usage)}
-    return {**state.replace_history(state.active_history.append(*messages)), **cleared}
+    changes = {**state.replace_history(state.active_history.append(*messages)), **cleared}
+    return apply_plan_changes(state, changes, answers)
 
 
 def _change_speaker(state: ApplicationState, results: Iterable[ToolResult]) -> dict[str, Any]:
@@ -184,6 +187,7 @@ def result(
     usage: Usage | None = None,
     hand_off: HandOff | None = None,
     plan: ApprovedPlan | None = None,
+    plan_change: PlanChange | None = None,
 ) -> ToolResult:
     return ToolResult(
         call_id=call.call_id,
@@ -197,6 +201,7 @@ def result(
         usage=usage,
         hand_off=hand_off,
         plan=plan,
+        plan_change=plan_change,
     )
 
 

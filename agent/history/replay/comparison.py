@@ -214,11 +214,7 @@ def _outline(before: Values, values: Values) -> dict[str, Any]:
     return {
         "calls": [call.tool for call in state.pending_tool_calls],
         "outcomes": added,
-        "finished steps": [
-            f"{step.step_id} {step.status}"
-            for step in state.vibe_plan
-            if step.status in ("completed", "failed")
-        ],
+        "finished steps": [f"{step.step_id} {step.status}" for step in state.vibe_plan if step.has_ended],
         **{name: values[name] for name in _PLAIN},
     }
 

@@ -61,7 +61,7 @@ class PlanProgress:
 
     @property
     def is_settled(self) -> bool:
-        return all(step.status in ("completed", "failed") for step in self.steps)
+        return all(step.has_ended for step in self.steps)
 
     def change(self, step_id: str, status: StepStatus, now: float) -> None:
         self.steps = tuple(
