@@ -8,7 +8,7 @@ from ..state.application import ASKED_ONCE_MORE, NESTS_CALLS, ApplicationState, 
 from ..state.calls import NESTED_CALL_DECIDES, NestedCall, PendingCall, digest_request
 from ..state.conversation.messages import ToolResult
 from .ports import Ports
-from .ports.events import PlanChanged, ToolFinished, UsageChanged
+from .ports.events import ToolFinished, UsageChanged
 from .turn.burr_action import Changes, graph_action
 from .turn.calls.equipping import announce_tool_changes
 from .turn.calls.nested_call_runner import NestedCallRunner
@@ -135,8 +135,6 @@ def _announce(changes: Changes, state: ApplicationState, ports: Ports) -> Change
     """Emit `ToolsChanged` and `PlanChanged` if the results change the offered tools or begin a plan."""
     if "plan_facts" in changes:
         announce_plan(state, changes, ports)
-    elif "approved_plan" in changes:
-        ports.emit(PlanChanged(changes["vibe_plan"]))
     if "equipment" in changes:
         announce_tool_changes(state.equipment, changes["equipment"], ports)
     return changes

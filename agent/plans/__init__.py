@@ -1,13 +1,13 @@
 """Plans that bind: a person approves a plan with what it may do, and the gate holds every call to it."""
 
 from ..config.setting import Setting
-from ..extensions.extension import Extension
+from ..extensions.extension import CommandEntry, Extension, SlashEntry
 
 EXTENSION = Extension(
     name="plans",
     about="the model proposes plans that name what they may do; an approved plan binds its calls",
     page="plans.md",
-    folders=("agent/plans",),
+    folders=("agent/plans", "ui/commands/plan"),
     settings=(
         Setting(
             "plan_proposals",
@@ -27,4 +27,24 @@ EXTENSION = Extension(
         ),
     ),
     runtime=".agent.plans.plans_runtime:PlansRuntime",
+    commands=(
+        CommandEntry(
+            name="plan",
+            home=".ui.commands.plan.command:PlanCommand",
+            summary="list or show saved plans, carry one out, or save the plan of a session",
+            after="agents",
+        ),
+    ),
+    slash=(
+        SlashEntry(
+            name="plan",
+            usage="[TASK|list|save|use]",
+            summary="show the plan, have one proposed, or use a saved one",
+            home=".ui.commands.plan.slash:manage_plan",
+            group="Session",
+            after="expand",
+            complete=".ui.commands.plan.slash:list_plan_choices",
+            waits=True,
+        ),
+    ),
 )

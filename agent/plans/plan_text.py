@@ -54,7 +54,7 @@ def parse_plan(text: str, compilers: Compilers) -> ApprovedPlan:
     """Return the plan in a text, with what its steps may do as allow rules. Raises `UnreadablePlan`."""
     if len(text) > MOST_CHARS:
         raise UnreadablePlan(f"The plan has {len(text):,} characters; at most {MOST_CHARS:,} are read.")
-    goal, steps = "", list[_Step]()
+    goal, expects, steps = "", "", list[_Step]()
     # Other line ends do not end a line on the screen.
     for number, line in enumerate(map(str.strip, text.replace("\r\n", "\n").split("\n")), 1):
         _require_visible(line, number)
@@ -64,12 +64,15 @@ def parse_plan(text: str, compilers: Compilers) -> ApprovedPlan:
             if goal:
                 raise UnreadablePlan(f"Line {number}: a plan has one goal. Begin each step with `## `.")
             goal = found[1]
+        elif goal and not steps and (entry := _parse_expects(line)):
+            expects = " ".join(filter(None, (expects, *entry.values)))
         elif line and not steps:
             raise UnreadablePlan(f"Line {number}: {_quote(line)} precedes the first step, `## STEP`.")
         elif line:
             _add_line(steps[-1], line, number, compilers)
     _require_parts(goal, steps)
-    return ApprovedPlan(text=text.strip(), goal=goal, steps=tuple(step.build() for step in steps))
+    made = tuple(step.build() for step in steps)
+    return ApprovedPlan(text=text.strip(), goal=goal, expects=expects, steps=made)
 
 
 def _require_visible(line: str, number: int) -> None:
@@ -107,6 +110,12 @@ def _add_line(step: _Step, line: str, number: int, compilers: Compilers) -> None
                 step.allows |= dict.fromkeys(compilers[entry.key](value))
         except UnreadablePlan as problem:
             raise UnreadablePlan(f"Line {number}: {problem}") from None
+
+
+def _parse_expects(line: str) -> _Entry | None:
+    """Return the entry of a line `- expects: ...`; None for any other line."""
+    found = _ENTRY.fullmatch(line)
+    return _parse_entry(line) if found is not None and found[1].lower() == EXPECTS else None
 
 
 def _parse_entry(line: str) -> _Entry | None:

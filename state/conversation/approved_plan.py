@@ -24,6 +24,8 @@ class ApprovedPlan(Record):
     text: str
     """The Markdown that the person approved."""
     goal: str
+    expects: str = Field(default="", exclude_if=not_)
+    """The result that shows that the goal is reached."""
     steps: tuple[ApprovedStep, ...]
 
     @cached_property

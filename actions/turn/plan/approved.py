@@ -32,6 +32,7 @@ def begin_plan(state: ApplicationState, results: Iterable[ToolResult]) -> dict[s
         "current_goal": plan.goal,
         "vibe_plan": (*ended, *added),
         "approved_plan": plan,
+        "plan_facts": state.plan_facts.model_copy(update={"expects": plan.expects, "end": "", "outcome": ""}),
         "graph_version": max(state.graph_version, PLANNED_BY_CALL),
     }
     if state.execution_mode == "plan":
@@ -52,4 +53,6 @@ def mask_plan(plan: ApprovedPlan | None, mask: Callable[[str], str]) -> Approved
         )
         for step in plan.steps
     )
-    return ApprovedPlan(text=mask(plan.text), goal=mask(plan.goal), steps=tuple(steps))
+    return ApprovedPlan(
+        text=mask(plan.text), goal=mask(plan.goal), expects=mask(plan.expects), steps=tuple(steps)
+    )

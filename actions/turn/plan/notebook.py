@@ -67,9 +67,8 @@ class Notebook:
 
 def render_current(state: ApplicationState) -> str:
     """Return the current plan as text; empty without a plan."""
-    if not state.vibe_plan:
-        return ""
-    return render_past(_to_past(state, 0), state.phase if state.turn_open else "")
+    plan = find_current(state)
+    return "" if plan is None else render_past(plan, "open" if state.turn_open else "")
 
 
 def render_past(plan: PastPlan, phase: str = "") -> str:
@@ -89,6 +88,11 @@ def list_past(state: ApplicationState) -> tuple[PastPlan, ...]:
     if state.turn_open or not state.vibe_plan:
         return state.past_plans
     return (*state.past_plans, _to_past(state, _next_number(state)))[-MOST_PAST_PLANS:]
+
+
+def find_current(state: ApplicationState) -> PastPlan | None:
+    """Return the current plan in the form of an earlier one, with the number 0; None without a plan."""
+    return _to_past(state, 0) if state.vibe_plan else None
 
 
 def file_plan(state: ApplicationState) -> Changes:
@@ -263,7 +267,8 @@ def _find_remaining_steps(past: PastPlan, plan: ApprovedPlan | None) -> tuple[Vi
 
 
 def _begin(state: ApplicationState, change: PlanChange) -> Changes:
-    facts = {"plan_facts": PlanFacts(name=change.name, expects=change.expects)}
+    expects = change.expects if change.plan is None else change.plan.expects
+    facts = {"plan_facts": PlanFacts(name=change.name, expects=expects)}
     if (plan := change.plan) is None:
         return {**_start(change.goal, _to_steps(change.steps), None), **facts}
     steps = tuple(
