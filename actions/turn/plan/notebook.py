@@ -25,7 +25,8 @@ from .decision_tools import MAX_STEPS, START_PLAN
 from .step_turn import step_line, with_step
 
 _MOST_OUTCOME_CHARS = 500
-_NO_PLAN = f"There is no plan. {START_PLAN.name} begins one."
+_NO_PLAN = "There is no plan."
+_MAY_BEGIN = f" {START_PLAN.name} begins one."
 _NO_STEPS = "Give the steps that are still to do. To end the plan, finish or abandon it."
 _TOO_MANY = f"A plan can have at most {MAX_STEPS} steps that are still to do."
 _APPROVED = (
@@ -51,10 +52,11 @@ class Notebook:
         self._state = state
 
     def refuse(self, change: PlanChange) -> str:
-        return refuse(self._state, change)
+        why = refuse(self._state, change)
+        return why + _MAY_BEGIN if why == _NO_PLAN else why
 
     def render(self) -> str:
-        return render_current(self._state) or _NO_PLAN
+        return render_current(self._state) or _NO_PLAN + _MAY_BEGIN
 
     def render_past(self, number: int = 0) -> str:
         past = list_past(self._state)

@@ -45,7 +45,7 @@ async def manage_plan(context: SlashContext, words: str) -> SlashResult:
             return _list_saved(context)
         case "save", [plan]:
             return _save(context, plan)
-        case "use", [plan, *_] if len(rest) == 1 or plan in _find_names(context):
+        case "use", [plan, *_] if len(rest) == 1 or "=" in rest[1] or plan in _find_names(context):
             return await _use(context, plan, rest[1:])
         case "history", [] | [_] if all(map(_is_number, rest)):
             return _show_history(context, int(rest[0]) if rest else 0)
