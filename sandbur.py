@@ -78,7 +78,9 @@ if TYPE_CHECKING:
     from .agent.sdk.runs.rules import ModelRetry
     from .agent.sdk.runs.stream import EventStream
     from .agent.sdk.session import AgentSession
-    from .agent.sdk.session_plan import Plan, PlanStep, SessionPlan
+    from .agent.sdk.session_plan import NotebookPlan as Plan
+    from .agent.sdk.session_plan import NotebookStep as PlanStep
+    from .agent.sdk.session_plan import SessionPlan
     from .agent.sdk.shipped_tools import web_tools, workspace_tools
     from .agent.sdk.stored_sessions import SessionInfo, SessionUsage
     from .agent.session.observers import Observer
@@ -292,8 +294,8 @@ _HOMES = {
     "OpenQuestion": ("sandbur.agent.session.question_board", "OpenQuestion"),
     "Overloaded": ("sandbur.state.errors", "Overloaded"),
     "PIIRedaction": ("sandbur.agent.extensions.middleware.pii_redaction", "PIIRedaction"),
-    "Plan": ("sandbur.agent.sdk.session_plan", "Plan"),
-    "PlanStep": ("sandbur.agent.sdk.session_plan", "PlanStep"),
+    "Plan": ("sandbur.agent.sdk.session_plan", "NotebookPlan"),
+    "PlanStep": ("sandbur.agent.sdk.session_plan", "NotebookStep"),
     "SessionPlan": ("sandbur.agent.sdk.session_plan", "SessionPlan"),
     "plan_tools": ("sandbur.agent.plans.plan_tool", "plan_tools"),
     "PendingToolCall": ("sandbur.agent.sdk.runs.pending", "PendingToolCall"),

@@ -21,7 +21,7 @@ _PLANS = ".agent.plans"
 
 
 @dataclass(frozen=True, slots=True)
-class PlanStep:
+class NotebookStep:
     """A step of a plan."""
 
     description: str
@@ -33,11 +33,11 @@ class PlanStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class NotebookPlan:
     """A plan of a session, as it is now."""
 
     goal: str
-    steps: tuple[PlanStep, ...]
+    steps: tuple[NotebookStep, ...]
     status: str
     """`done`, `abandoned` or `unfinished`; of the current plan during its turn `open`."""
     name: str = ""
@@ -50,8 +50,8 @@ class Plan:
     """Whether a person or a program approved it with what it may do."""
 
     @classmethod
-    def of(cls, plan: PastPlan, is_open: bool = False) -> Plan:
-        steps = (PlanStep(one.description, one.expects, one.status, one.outcome) for one in plan.steps)
+    def of(cls, plan: PastPlan, is_open: bool = False) -> NotebookPlan:
+        steps = (NotebookStep(one.description, one.expects, one.status, one.outcome) for one in plan.steps)
         return cls(
             plan.goal,
             tuple(steps),
@@ -64,8 +64,8 @@ class Plan:
         )
 
 
-StartPlan = Callable[[Session, RunOptions], AsyncIterator[Event]]
-RunPlan = Callable[[StartPlan, bool], Awaitable[RunResult[OutputT]]]
+PlanStart = Callable[[Session, RunOptions], AsyncIterator[Event]]
+RunPlan = Callable[[PlanStart, bool], Awaitable[RunResult[OutputT]]]
 """Runs what a function starts; True if that begins a turn."""
 
 
@@ -79,19 +79,19 @@ class SessionPlan(Generic[OutputT]):
         self._session, self._run = session, run
 
     @property
-    def current(self) -> Plan | None:
+    def current(self) -> NotebookPlan | None:
         """Return the current plan, or None. Between turns it is the plan of the last turn."""
         state = self._session().state
         found = find_current(state)
-        return None if found is None else Plan.of(found, state.turn_open)
+        return None if found is None else NotebookPlan.of(found, state.turn_open)
 
     @property
-    def history(self) -> tuple[Plan, ...]:
+    def history(self) -> tuple[NotebookPlan, ...]:
         """Return the earlier plans, the newest last; at most 20."""
-        return tuple(map(Plan.of, list_past(self._session().state)))
+        return tuple(map(NotebookPlan.of, list_past(self._session().state)))
 
     async def create(
-        self, goal: str, steps: Sequence[str | PlanStep], *, expects: str = "", message: str = ""
+        self, goal: str, steps: Sequence[str | NotebookStep], *, expects: str = "", message: str = ""
     ) -> RunResult[OutputT]:
         """Begin a turn with these steps in place of those that the model would plan; return its result.
 
@@ -116,7 +116,7 @@ class SessionPlan(Generic[OutputT]):
             )
         return await self._change(change, message or plan.goal)
 
-    def revise(self, steps: Sequence[str | PlanStep] = (), *, expects: str = "") -> None:
+    def revise(self, steps: Sequence[str | NotebookStep] = (), *, expects: str = "") -> None:
         """Replace the steps that have not begun, in a run that waits or was interrupted.
 
         The next step stores the change.
@@ -159,6 +159,6 @@ class SessionPlan(Generic[OutputT]):
         return plan
 
 
-def _note(steps: Sequence[str | PlanStep]) -> tuple[NotedStep, ...]:
-    made = (PlanStep(step) if isinstance(step, str) else step for step in steps)
+def _note(steps: Sequence[str | NotebookStep]) -> tuple[NotedStep, ...]:
+    made = (NotebookStep(step) if isinstance(step, str) else step for step in steps)
     return tuple(NotedStep(description=step.description, expects=step.expects) for step in made)

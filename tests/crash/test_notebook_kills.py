@@ -31,7 +31,7 @@ POINTS = (
 
 def run(folder: Path, point: str = "") -> Ended:
     url = f"sqlite:///{folder}/store.db"
-    return run_victim("notebook_victim", url, str(folder), point=point, SANDBUR_LEASE_S="1")
+    return run_victim("agents/notebook_victim", url, str(folder), point=point, SANDBUR_LEASE_S="1")
 
 
 @pytest.mark.slow

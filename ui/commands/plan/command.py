@@ -5,10 +5,10 @@ from typing import ClassVar
 
 from ....state.errors import UsageError
 from ...cli.argument_types import one_of
-from ...cli.grammar import ID, Action, ActionCommand, RunCommand, flag, switch, word
+from ...cli.grammar import ID, Action, RunCommand, flag, switch, word
 
 
-class PlanCommand(ActionCommand, RunCommand):
+class PlanCommand(RunCommand):
     GROUPS = ("run", "limits", "output", "place")
     ACTIONS: ClassVar[Mapping[str, Action]] = {
         "list": Action("", "the saved plans of this folder, and your own", ("--json",),
@@ -19,7 +19,7 @@ class PlanCommand(ActionCommand, RunCommand):
         "use": Action("NAME [KEY=VALUE...] [TEXT]", "carry out a saved plan, headless",
                       ("--approve", "--resume"), (
             ("sandbur plan use release version=2.1 --approve", "with all that it may do"),
-        ), home="use.use_plan"),
+        ), home="saved.use_plan"),
         "save": Action("NAME ID", "write the plan of a session to a file, to be edited and used again",
                        ("--user",), (
             ("sandbur plan save release 3f2a", "in .sandbur/plans of this project"),
@@ -34,6 +34,9 @@ class PlanCommand(ActionCommand, RunCommand):
     resume: str = flag("--resume", f"use: in the session with this {ID}", "", metavar="ID")
     user: bool = switch("--user", "save: in your own folder, for all projects")
     json: bool = switch("--json", "list, show: JSON on stdout")
+
+    async def run(self) -> int:
+        return await self._load(self.ACTIONS[self.action].home)(self)
 
     def list_words(self, action: str) -> Iterable[tuple[str, str]]:
         return self._load("saved.list_names")() if action in ("show", "use") else ()

@@ -24,8 +24,7 @@ from ...chat.decisions.questions import OneKey
 from ...chat.slash.command import DONE, SlashContext, SlashOffer, SlashResult, tell
 from ...chat.slash.looking import show_plan
 from ...terminal.text.sanitize import one_line, plain
-from .saved import describe_goal
-from .use import list_permissions, write_message
+from .saved import describe_goal, list_permissions, write_message
 
 _OFFERS = {
     "list": "list the saved plans",

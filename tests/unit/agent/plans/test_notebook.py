@@ -1,5 +1,6 @@
 """The model revises, ends and reopens its plan by the tool `plan`; earlier plans are kept."""
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,47 @@ async def test_an_interrupted_plan_is_offered_once_and_reopened_with_what_is_lef
     assert session.state.vibe_plan[0].analysis == "it is done"
     assert session.state.past_plans == ()
     assert sent_texts(session).count("was left with") == 1
+    await check_record(store, tmp_path)
+
+
+async def test_requests_only_grow_whatever_happens_to_the_plan(store: Store, tmp_path: Path) -> None:
+    turns = [START, MADE, plan("revise", steps="Write", expects="a file"), DONE]
+    turns += [plan("abandon", text="no"), "I stopped.", plan("reopen", number=1), DONE, "Done.", "Hello."]
+    model = ScriptedModel(*turns)
+    session = await open_real(store, model, tmp_path, toolbox=tools_of(tmp_path))
+    for message in ("move the parser", "go on", "hello"):
+        await collect(session.send(message))
+    assert len(model.requests) == len(turns)
+    fixed = {(request.system, tuple(spec.name for spec in request.tools)) for request in model.requests}
+    assert len(fixed) == 1
+    histories = [request.histories[0] for request in model.requests]
+    sent = [[message.model_dump_json() for message in history] for history in histories]
+    for earlier, later in itertools.pairwise(sent):
+        assert later[: len(earlier)] == earlier
+
+
+async def test_a_fork_has_the_plans_of_its_step(store: Store, tmp_path: Path) -> None:
+    turns = [START, MADE, plan("abandon", text="no"), "Stopped.", "Hello.", plan("reopen", number=1), DONE]
+    session = await opened(store, tmp_path, *turns, DONE, "Done.")
+    await collect(session.send("move the parser"))
+    ended = session.last_sequence
+    await collect(session.send("hello"))
+    filed = session.last_sequence
+    await collect(session.send("go on"))
+    assert session.state.past_plans == ()
+    store.fork("s1", ended, "at-end")
+    store.fork("s1", filed, "at-hello")
+    at_end, at_hello = store.show("at-end").state, store.show("at-hello").state
+    assert (statuses(at_end)[0], at_end.past_plans) == (("Move it", "abandoned"), ())
+    assert (at_hello.vibe_plan, [one.status for one in at_hello.past_plans]) == ((), ["abandoned"])
+
+
+async def test_a_session_of_an_older_version_keeps_no_earlier_plans(store: Store, tmp_path: Path) -> None:
+    session = await opened(store, tmp_path, START, MADE, DONE, DONE, "Done.", "Hello.")
+    session._position.change(graph_version=10)  # pyright: ignore[reportPrivateUsage]
+    await collect(session.send("move the parser"))
+    await collect(session.send("hello"))
+    assert (session.state.past_plans, session.state.graph_version) == ((), 10)
     await check_record(store, tmp_path)
 
 

@@ -1,9 +1,10 @@
 """`sandbur plan list`, `show`, `save` and `use`, and `/plan` of the chat with saved plans."""
 
+import json
 from pathlib import Path
 
 import pytest
-from support.commands.command import Command
+from support.commands.command import Command, Ended
 
 from sandbur.agent.extensions.markdown_files import TextFolder
 
@@ -13,11 +14,16 @@ PLAIN = "# Look\n- expects: it is known\n## List the files\n"
 
 @pytest.fixture
 def project(command: Command) -> Path:
-    folder = command.folder / ".sandbur/plans"
+    (command.folder / "project/.git").mkdir(parents=True)
+    folder = command.folder / "project/.sandbur/plans"
     folder.mkdir(parents=True)
     (folder / "note.md").write_text(TEXT)
     (folder / "look.md").write_text(PLAIN)
     return folder
+
+
+def run(command: Command, *words: str) -> Ended:
+    return command.run("plan", *words, "-C", str(command.folder / "project"))
 
 
 def trust(folder: Path, command: Command) -> None:
@@ -27,17 +33,17 @@ def trust(folder: Path, command: Command) -> None:
 def test_plans_of_a_project_are_listed_and_shown_once_they_are_trusted(
     command: Command, project: Path
 ) -> None:
-    before = command.run("plan", "list")
+    before = run(command, "list")
     assert (before.code, before.out) == (0, "")
     assert "are not trusted" in before.err
     trust(project, command)
-    listed = command.run("plan", "list")
+    listed = run(command, "list")
     assert listed.out.splitlines() == [
         f"look\tLook\t{project}/look.md",
         f"note\tWrite a note about {{what}}\t{project}/note.md",
     ]
-    assert command.run("plan", "show", "look").out == PLAIN
-    (first, second) = command.run("plan", "list", "--json").result
+    assert run(command, "show", "look").out == PLAIN
+    (first, second) = json.loads(run(command, "list", "--json").out)
     assert (first["name"], second["values"], second["project"]) == ("look", ["what"], True)
 
 
@@ -55,20 +61,20 @@ def test_plans_of_a_project_are_listed_and_shown_once_they_are_trusted(
 )
 def test_wrong_words_get_one_sentence(command: Command, project: Path, words: list[str], why: str) -> None:
     trust(project, command)
-    ended = command.run("plan", *words)
+    ended = run(command, *words)
     assert (ended.code, ended.out) == (2, "")
     assert why in ended.err
 
 
 def test_a_plan_that_names_what_it_may_do_needs_an_approval(command: Command, project: Path) -> None:
     trust(project, command)
-    asked = command.run("plan", "use", "note", "what=ada", "-m", "demo")
+    asked = run(command, "use", "note", "what=ada", "-m", "demo")
     assert (asked.code, asked.out) == (3, "")
     assert "# Write a note about ada" in asked.err
     assert "add --approve" in asked.err
     assert command.run("sessions", "list", "--json").result == []
-    words = ("plan", "use", "note", "what=ada", "--approve", "-m", "demo", "--output-format", "json")
-    ended = command.run(*words)
+    words = ("use", "note", "what=ada", "--approve", "-m", "demo", "--output-format", "json")
+    ended = run(command, *words)
     assert [one["description"] for one in ended.result["steps"]] == ["Write it"]
     assert ended.result["workflow_mode"] == "vibe"
 
@@ -77,14 +83,14 @@ def test_a_plan_without_permissions_begins_at_once_and_can_be_saved_again(
     command: Command, project: Path
 ) -> None:
     trust(project, command)
-    ended = command.run("plan", "use", "look", "and be quick", "-m", "demo", "--output-format", "json")
+    ended = run(command, "use", "look", "and be quick", "-m", "demo", "--output-format", "json")
     session = ended.result["session_id"]
     assert ended.result["steps"][0]["description"] == "List the files"
-    saved = command.run("plan", "save", "again", session)
+    saved = run(command, "save", "again", session)
     assert (saved.code, (project / "again.md").read_text().splitlines()[:2]) == (
         0,
         ["# Look", "- expects: it is known"],
     )
     # The folder was trusted, and the person wrote the new file.
-    assert "again" in command.run("plan", "list").out
-    assert command.run("plan", "save", "again", session).code == 2
+    assert "again" in run(command, "list").out
+    assert run(command, "save", "again", session).code == 2
