@@ -41,6 +41,7 @@ from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
         "phase",
         "plan_facts",
         "past_plans",
+        "turn_open",
     ],
     writes=[
         "chat_history",

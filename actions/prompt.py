@@ -187,8 +187,9 @@ async def _change_plan(
     if change.command in ("begin", "reopen"):
         return await _open_turn(message, None, state, ports, (), change)
     closed = await _close_open_turn(state, ports)
-    text = message.display_text
-    return {**_NEW_TURN, "user_input": text, **end_by_person(closed, change, ports)}
+    kept = {"equipment": closed.equipment, "hand_off": closed.hand_off}
+    changes = end_by_person(closed, change, ports)
+    return {**_NEW_TURN, **kept, "user_input": message.display_text, **changes}
 
 
 async def _run_command_of_flow(

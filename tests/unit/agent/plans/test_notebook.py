@@ -222,6 +222,14 @@ async def test_a_change_that_does_not_fit_an_open_plan_gets_one_sentence(
     assert first.content.startswith(why)
 
 
+@pytest.mark.parametrize("mode", ["interactive", "plan", "auto-edit"])
+async def test_the_notebook_needs_no_question_in_any_mode(store: Store, tmp_path: Path, mode: Any) -> None:
+    turns = [plan("history"), START, MADE, plan("revise", steps="Write"), plan("abandon", text="no"), "Done."]
+    session = await opened(store, tmp_path, *turns, mode=mode)
+    _, end = await collect(session.send("go"))
+    assert (end.status, end.result) == ("goal_not_reached", "Done.")
+
+
 async def test_only_the_newest_plans_are_kept(store: Store, tmp_path: Path) -> None:
     turns = [START, MADE, plan("finish", text="ok"), "Done."] * (MOST_PAST_PLANS + 2)
     session = await opened(store, tmp_path, *turns)
