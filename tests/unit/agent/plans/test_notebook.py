@@ -1,6 +1,7 @@
 """The model revises, ends and reopens its plan by the tool `plan`; earlier plans are kept."""
 
 import itertools
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,13 @@ from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.history.replay.walk import Today
 from sandbur.agent.plans.plan_tool import PlanTool
 from sandbur.agent.plans.propose_plan import ProposePlan
+from sandbur.agent.runtime.runtime import Runtime
 from sandbur.agent.session.session import Session
 from sandbur.state.application import ApplicationState
 from sandbur.state.calls import CallDecision
 from sandbur.state.conversation.plan_notebook import MOST_PAST_PLANS
 from sandbur.state.store.store import Store
+from sandbur.ui.terminal.lines import end_lines
 
 START = [("start_plan", {"goal": "Move the parser"})]
 MADE = [("submit_plan", {"steps": [{"description": "Move it"}, {"description": "Test it"}]})]
@@ -168,8 +171,8 @@ async def test_a_fork_has_the_plans_of_its_step(store: Store, tmp_path: Path) ->
     filed = session.last_sequence
     await collect(session.send("go on"))
     assert session.state.past_plans == ()
-    store.fork("s1", ended, "at-end")
-    store.fork("s1", filed, "at-hello")
+    store.fork("s1", "at-end", ended)
+    store.fork("s1", "at-hello", filed)
     at_end, at_hello = store.show("at-end").state, store.show("at-hello").state
     assert (statuses(at_end)[0], at_end.past_plans) == (("Move it", "abandoned"), ())
     assert (at_hello.vibe_plan, [one.status for one in at_hello.past_plans]) == ((), ["abandoned"])
@@ -277,3 +280,24 @@ async def test_an_approved_plan_of_before_has_to_be_approved_again(store: Store,
     assert "has to approve it again" in results_of(session)[-1]
     assert session.state.approved_plan is None
     assert session.state.vibe_plan == ()
+
+
+BY_SETTING = [("plan_notebook", {"plan"}), ("plan_proposals", {"propose_plan"})]
+
+
+@pytest.mark.parametrize(("switch", "offered"), BY_SETTING)
+async def test_each_setting_brings_its_tool(tmp_path: Path, switch: str, offered: set[str]) -> None:
+    env = {"HOME": str(tmp_path), "SANDBUR_HOME": str(tmp_path / "data"), "PATH": os.environ["PATH"]}
+    runtime = Runtime.open({"model": "demo", "cwd": tmp_path}, {**env, f"SANDBUR_{switch.upper()}": "1"})
+    try:
+        session = await runtime.create()
+        names = {spec.name for spec in session.offered.specs}
+        assert names & {"plan", "propose_plan"} == offered
+    finally:
+        await runtime.aclose()
+
+
+async def test_an_abandoned_plan_is_named_at_the_end_of_the_run(store: Store, tmp_path: Path) -> None:
+    session = await opened(store, tmp_path, START, MADE, DONE, plan("abandon", text="no"), "Stopped.")
+    _, end = await collect(session.send("go"))
+    assert [text for _, text in end_lines(end)] == ["The plan was abandoned."]
