@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from .agent.extensions.middleware.pii_redaction import PIIRedaction
     from .agent.extensions.middleware.retry_and_timeout import Retry, TimeLimit
     from .agent.models.configured_models import connect_model, provider_token_counter
+    from .agent.plans.plan_tool import plan_tools
     from .agent.runtime.compaction import Compaction
     from .agent.runtime.extension_runtime import ExtensionRuntime, SessionAdditions
     from .agent.runtime.tool_groups import ToolGroups
@@ -77,6 +78,9 @@ if TYPE_CHECKING:
     from .agent.sdk.runs.rules import ModelRetry
     from .agent.sdk.runs.stream import EventStream
     from .agent.sdk.session import AgentSession
+    from .agent.sdk.session_plan import NotebookPlan as Plan
+    from .agent.sdk.session_plan import NotebookStep as PlanStep
+    from .agent.sdk.session_plan import SessionPlan
     from .agent.sdk.shipped_tools import web_tools, workspace_tools
     from .agent.sdk.stored_sessions import SessionInfo, SessionUsage
     from .agent.session.observers import Observer
@@ -154,6 +158,8 @@ __all__ = [
     "PIIRedaction",
     "Parallel",
     "PendingToolCall",
+    "Plan",
+    "PlanStep",
     "ProposedCall",
     "QuestionBoard",
     "Render",
@@ -174,6 +180,7 @@ __all__ = [
     "SessionInfo",
     "SessionMemory",
     "SessionNotFound",
+    "SessionPlan",
     "SessionUsage",
     "Setting",
     "SettingReader",
@@ -219,6 +226,7 @@ __all__ = [
     "flow",
     "http_tools",
     "openapi_tools",
+    "plan_tools",
     "provider_token_counter",
     "python_tool",
     "register_store",
@@ -286,6 +294,10 @@ _HOMES = {
     "OpenQuestion": ("sandbur.agent.session.question_board", "OpenQuestion"),
     "Overloaded": ("sandbur.state.errors", "Overloaded"),
     "PIIRedaction": ("sandbur.agent.extensions.middleware.pii_redaction", "PIIRedaction"),
+    "Plan": ("sandbur.agent.sdk.session_plan", "NotebookPlan"),
+    "PlanStep": ("sandbur.agent.sdk.session_plan", "NotebookStep"),
+    "SessionPlan": ("sandbur.agent.sdk.session_plan", "SessionPlan"),
+    "plan_tools": ("sandbur.agent.plans.plan_tool", "plan_tools"),
     "PendingToolCall": ("sandbur.agent.sdk.runs.pending", "PendingToolCall"),
     "ProposedCall": ("sandbur.agent.extensions.middleware.middleware", "ProposedCall"),
     "QuestionBoard": ("sandbur.agent.session.question_board", "QuestionBoard"),

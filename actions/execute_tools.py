@@ -8,7 +8,7 @@ from ..state.application import ASKED_ONCE_MORE, NESTS_CALLS, ApplicationState, 
 from ..state.calls import NESTED_CALL_DECIDES, NestedCall, PendingCall, digest_request
 from ..state.conversation.messages import ToolResult
 from .ports import Ports
-from .ports.events import PlanChanged, ToolFinished, UsageChanged
+from .ports.events import ToolFinished, UsageChanged
 from .turn.burr_action import Changes, graph_action
 from .turn.calls.equipping import announce_tool_changes
 from .turn.calls.nested_call_runner import NestedCallRunner
@@ -16,6 +16,7 @@ from .turn.calls.result_eviction import evict_old_results
 from .turn.calls.tool_results import find_ending_result, find_settled_result, refusal, result, with_results
 from .turn.calls.tool_runner import ReadyCall, ToolRunner, record_refusal, runs_concurrently
 from .turn.flows.flow_turn import conclude_flow, is_flow_round
+from .turn.plan.notebook import announce_plan
 from .turn.plan.parallel_steps import close_ended_steps
 from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
 
@@ -42,6 +43,9 @@ from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
         "phase",
         "earlier_plan",
         "plan_usage",
+        "plan_facts",
+        "past_plans",
+        "turn_open",
     ],
     writes=[
         "chat_history",
@@ -62,6 +66,9 @@ from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
         "approved_plan",
         "plan_usage",
         "execution_mode",
+        "replans",
+        "plan_facts",
+        "past_plans",
     ],
     runs_calls=True,
     step_kind="results",
@@ -133,8 +140,8 @@ def _list_left(
 
 def _announce(changes: Changes, state: ApplicationState, ports: Ports) -> Changes:
     """Emit `ToolsChanged` and `PlanChanged` if the results change the offered tools or begin a plan."""
-    if "approved_plan" in changes:
-        ports.emit(PlanChanged(changes["vibe_plan"]))
+    if "plan_facts" in changes:
+        announce_plan(state, changes, ports)
     if "equipment" in changes:
         announce_tool_changes(state.equipment, changes["equipment"], ports)
     return changes

@@ -12,6 +12,7 @@ from ..state.conversation.messages import (
     person_message,
     runtime_message,
 )
+from ..state.conversation.plan_notebook import NO_FACTS, PlanChange
 from .ports import Ports
 from .ports.events import MessageAdded, Notice
 from .ports.message_router import RoutedMessage
@@ -21,6 +22,8 @@ from .turn.calls.tool_results import close_calls
 from .turn.calls.user_command import propose_user_command
 from .turn.commands import answer_command
 from .turn.flows.flow_turn import answer_by_command, begin_flow, route_message, route_to_speaker
+from .turn.plan.hints import hint_left_plan
+from .turn.plan.notebook import begin_by_person, end_by_person, file_plan
 from .turn.plan.step_turn import MAX_SUMMARY_CHARS, step_line, with_step
 from .turn.steering import (
     STEERING_FIELDS,
@@ -52,13 +55,18 @@ _NEW_TURN: dict[str, Any] = {
     "turn_open": True,
     "note": "",
     "flow": None,
+    "plan_facts": NO_FACTS,
+    "plan_change": None,
 }
 
 
-def _begin_turn(state: ApplicationState) -> dict[str, Any]:
-    """Return the state changes of a new turn. A plan that held until now is over."""
+def _begin_turn(state: ApplicationState, closed: ApplicationState) -> dict[str, Any]:
+    """Return the state changes of a new turn. A plan that held until now is over, and kept as an earlier one.
+
+    `closed` is the state after the end of the last turn.
+    """
     over = {} if state.approved_plan is None else {"earlier_plan": state.approved_plan}
-    return {**_NEW_TURN, **over}
+    return {**_NEW_TURN, **over, **file_plan(closed)}
 
 
 @graph_action(
@@ -74,7 +82,11 @@ def _begin_turn(state: ApplicationState) -> dict[str, Any]:
         "graph_version",
         "hand_off",
         "hub_position",
+        "current_goal",
         "approved_plan",
+        "plan_facts",
+        "past_plans",
+        "execution_mode",
         *STEERING_FIELDS,
     ],
     writes=[
@@ -86,6 +98,7 @@ def _begin_turn(state: ApplicationState) -> dict[str, Any]:
         "hand_off",
         "hub_position",
         "earlier_plan",
+        "past_plans",
         *STEERING_FIELDS,
         *_NEW_TURN,
     ],
@@ -101,12 +114,14 @@ async def prompt(
     runs: Origin | None = None,
     observes: bool = False,
     hub_messages: Sequence[Message] = (),
+    plan_change: PlanChange | None = None,
 ) -> Changes:
     """Start a turn with a message, answer a slash command, or propose a shell command of the person.
 
     `noted`: the notice of a command that has run already; the step only records it. `runs`: the origin of
     `user_input` if it is a shell command after a `!`. `observes`: only observed messages are added.
-    `hub_messages`: messages of a hub, which come before this one.
+    `hub_messages`: messages of a hub, which come before this one. `plan_change`: how the person changes the
+    plan: the turn begins with another one, or the plan ends.
     """
     if observes:
         return await add_observed(state, ports, hub_messages)
@@ -114,12 +129,14 @@ async def prompt(
     if runs is not None and isinstance(given_message, str):
         closed = await _close_open_turn(state, ports)
         return {
-            **_begin_turn(state),
+            **_begin_turn(state, closed),
             "turn_open": False,
             **await propose_user_command(given_message, runs, closed, ports),
         }
     message = person_message(given_message)
     text = message.display_text
+    if plan_change is not None:
+        return await _change_plan(message, plan_change, state, ports)
     if noted:
         ports.emit(Notice(noted))
         return {"user_input": text}
@@ -142,15 +159,19 @@ async def _open_turn(
     state: ApplicationState,
     ports: Ports,
     hub_messages: Sequence[Message],
+    plan_change: PlanChange | None = None,
 ) -> Changes:
-    """Return the changes that begin a turn with a message, including those of a flow."""
+    """Return the changes that begin a turn with a message, including those of a flow or of a plan."""
     text = message.display_text
     advice = None if ports.hooks is None else await ports.hooks.on_prompt(text)
     if advice is not None and advice.refusal:
         ports.emit(Notice(f"A hook refused the message: {advice.refusal}"))
         return {"user_input": ""}
     # Steering messages that the last run did not take come before this message in the history.
-    closed = await add_steering_to_chat(await _close_open_turn(state, ports), ports)
+    ended = await _close_open_turn(state, ports)
+    if hint := "" if plan_change is not None else hint_left_plan(ended, ports.toolbox):
+        ended = ended.model_copy(update={"chat_history": ended.chat_history.append(runtime_message(hint))})
+    closed = await add_steering_to_chat(ended, ports)
     closed = closed.model_copy(update=add_hub_messages(closed, hub_messages))
     history = closed.chat_history
     if state.run_options.instructions:
@@ -162,11 +183,25 @@ async def _open_turn(
     if closed.equipment != state.equipment:
         announce_tool_changes(state.equipment, closed.equipment, ports)
     kept = {name: getattr(closed, name) for name in ("equipment", "inbox_taken", "hand_off", "hub_position")}
-    changes = {**_begin_turn(state), "user_input": text, "chat_history": history, **kept}
+    changes = {**_begin_turn(state, ended), "user_input": text, "chat_history": history, **kept}
+    if plan_change is not None:
+        return {**changes, **begin_by_person(ended, plan_change, ports)}
     routed = routed or route_to_speaker(closed, ports)
     if routed is None:
         return changes
     return {**changes, **await begin_flow(routed, closed.model_copy(update=changes), ports)}
+
+
+async def _change_plan(
+    message: Message, change: PlanChange, state: ApplicationState, ports: Ports
+) -> Changes:
+    """Begin a turn with a plan, or end the plan."""
+    if change.command in ("begin", "reopen"):
+        return await _open_turn(message, None, state, ports, (), change)
+    closed = await _close_open_turn(state, ports)
+    kept = {"equipment": closed.equipment, "hand_off": closed.hand_off}
+    changes = end_by_person(closed, change, ports)
+    return {**_begin_turn(state, closed), **kept, "user_input": message.display_text, **changes}
 
 
 async def _run_command_of_flow(
@@ -175,7 +210,7 @@ async def _run_command_of_flow(
     """Close an open turn and run the slash command of a flow as if it had been typed."""
     closed = await _close_open_turn(state, ports)
     changes = {
-        **_begin_turn(state),
+        **_begin_turn(state, closed),
         "turn_open": False,
         "user_input": text,
         "chat_history": closed.chat_history,

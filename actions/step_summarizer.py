@@ -11,7 +11,8 @@ from ..state.conversation.messages import Message, assistant_message, runtime_me
 from .ports import Ports
 from .ports.events import MessageAdded, Notice, StepChanged
 from .turn.burr_action import Changes, graph_action
-from .turn.plan.decision_tools import PLAN_FINISHED, SUBMIT_PLAN
+from .turn.plan.decision_tools import SUBMIT_PLAN
+from .turn.plan.hints import hint_all_done
 from .turn.plan.plan_budget import begin_step_count
 from .turn.plan.step_turn import step_line
 from .turn.steering import find_person_messages
@@ -34,6 +35,7 @@ _REVISE = (
         "replans",
         "approved_plan",
         "parallel_steps",
+        "plan_facts",
         "plan_usage",
     ],
     writes=["vibe_plan", "active_step_id", "chat_history", "phase", "replans", "plan_usage"],
@@ -49,7 +51,7 @@ async def step_summarizer(state: ApplicationState, ports: Ports) -> Changes:
         one.model_copy(update={"chat_history": one.chat_history.unload()}) if one.step_id in ids else one
         for one in state.vibe_plan
     )
-    changes = _next_phase(state, steps, plan, ports.turn.max_replans)
+    changes = _next_phase(state, steps, plan, ports)
     has_failed = any(one.status == "failed" for one in steps)
     if has_failed and changes["phase"] == "answering" and state.approved_plan is None:
         ports.emit(Notice(f"The plan was revised {state.replans} times; it is not revised again."))
@@ -67,7 +69,7 @@ async def step_summarizer(state: ApplicationState, ports: Ports) -> Changes:
 
 
 def _next_phase(
-    before: ApplicationState, ended: Sequence[VibeStep], plan: tuple[VibeStep, ...], max_replans: int
+    before: ApplicationState, ended: Sequence[VibeStep], plan: tuple[VibeStep, ...], ports: Ports
 ) -> dict[str, Any]:
     """Return the next phase of the plan, and the notes for the model about the phase."""
     failed = [step.step_id for step in ended if step.status == "failed"]
@@ -77,9 +79,9 @@ def _next_phase(
     if failed and before.approved_plan:
         note = runtime_message(_PROPOSE.format(steps=steps))
         return {"phase": "answering", "notes": [note]}
-    if failed and before.replans < max_replans:
+    if failed and before.replans < ports.turn.max_replans:
         note = runtime_message(_REVISE.format(steps=steps))
         return {"phase": "planning", "replans": before.replans + 1, "notes": [note]}
     if not failed and any(other.status == "pending" for other in plan):
         return {"phase": "working", "notes": []}
-    return {"phase": "answering", "notes": [runtime_message(PLAN_FINISHED)]}
+    return {"phase": "answering", "notes": [runtime_message(hint_all_done(before, ports.toolbox))]}

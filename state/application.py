@@ -11,11 +11,10 @@ from pydantic import Field
 from .calls import PendingCall
 from .conversation.approved_plan import ApprovedPlan, PlanBudget
 from .conversation.messages import NO_EQUIPMENT, Equipment, HandOff, Record
+from .conversation.plan_notebook import NO_FACTS, PastPlan, PlanChange, PlanFacts
+from .conversation.plan_notebook import StepStatus as StepStatus
 from .conversation.transcript import Transcript
 from .conversation.usage import Usage as Usage
-
-StepStatus = Literal["pending", "in_progress", "completed", "failed", "skipped"]
-"""The state of a step. `skipped`: a person took it out of the plan before it began."""
 
 
 class VibeStep(Record):
@@ -42,7 +41,7 @@ class VibeStep(Record):
 
     @property
     def has_ended(self) -> bool:
-        return self.status in ("completed", "failed", "skipped")
+        return self.status in ("completed", "failed", "skipped", "abandoned")
 
     def skip(self) -> VibeStep:
         """Return the step as one that does not start."""
@@ -75,7 +74,8 @@ ExecutionMode = Literal["interactive", "plan", "auto-edit", "yolo"]
 
 ASKED_ONCE_MORE, ENDED_BY_TOOL, COMPRESSED_WHEN_ASKED, RUN_BY_PERSON, NOTICES_CYCLES = 2, 3, 4, 5, 6
 NESTS_CALLS, RUN_BY_FLOW, HANDS_OFF, PLANNED_BY_CALL, RUNS_PARALLEL_STEPS, SKIPS_STEPS = 7, 8, 9, 10, 11, 12
-GRAPH_VERSION = 12
+NOTES_PLANS = 13
+GRAPH_VERSION = 13
 """The version of the graph. Each version adds a behaviour:
 
 * 2: a call that needs a second approval goes from `execute_tools` back to `human_confirm`.
@@ -89,6 +89,8 @@ GRAPH_VERSION = 12
 * 10: a call whose plan a person approved begins that plan, from `execute_tools` to `vibe_step_executor`.
 * 11: steps of a plan run as sub-agents, from `vibe_step_executor` to `execute_tools` and `step_summarizer`.
 * 12: a person takes steps out of a plan.
+* 13: earlier plans are kept; a call ends the plan in the middle of a step, from `execute_tools` to `router`;
+   a person begins a saved plan, from `prompt` to `vibe_step_executor`.
 """
 
 
@@ -246,6 +248,12 @@ class ApplicationState(Record):
     """What is counted for the budgets of the approved plan; None if it has none."""
     earlier_plan: ApprovedPlan | None = Field(default=None, exclude_if=partial(is_, None))
     """The last approved plan that is over. It allows nothing; a new plan is compared with it."""
+    plan_facts: PlanFacts = Field(default=NO_FACTS, exclude_if=lambda facts: facts == NO_FACTS)
+    """What is known about the current plan beside `current_goal` and `vibe_plan`."""
+    past_plans: tuple[PastPlan, ...] = Field(default=(), exclude_if=not_)
+    """The earlier plans of the session, the newest last; at most `MOST_PAST_PLANS`."""
+    plan_change: PlanChange | None = Field(default=None, exclude_if=partial(is_, None))
+    """How the newest message or command of the person changed the plan; None: it did not."""
     graph_version: int = GRAPH_VERSION
 
     @property

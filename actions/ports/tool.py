@@ -26,6 +26,7 @@ from ...state.conversation.messages import (
     Outcome,
     Text,
 )
+from ...state.conversation.plan_notebook import PlanChange
 from ...state.conversation.usage import Usage
 from ...state.databases.file_parts import OpenFile
 from ..tools.functions.run_scope import RunScope
@@ -64,6 +65,8 @@ class ToolOutcome:
     """The tools that the call activates for the rest of the session."""
     plan: ApprovedPlan | None = None
     """The plan that the session works through now, because a person approved the call."""
+    plan_change: PlanChange | None = None
+    """How the call changes the plan of the session; None: it does not. It never brings permissions."""
     blocks: tuple[Text | AttachedFile, ...] = ()
     """Further content for the model."""
     ends_run: str | None = None
@@ -79,6 +82,22 @@ class ToolOutcome:
     from its beginning."""
     output_file: OpenFile | None = field(default=None, compare=False)
     """Replaces `full_output` to save memory. Allowed only if `ToolContext.takes_file` is true."""
+
+
+class PlanNotebook(Protocol):
+    """The plan of the session and its earlier plans, as they are when the call runs."""
+
+    def refuse(self, change: PlanChange) -> str:
+        """Return why a change is not possible now, as a sentence; empty if it is possible."""
+        ...
+
+    def render(self) -> str:
+        """Return the current plan as text."""
+        ...
+
+    def render_past(self, number: int = 0) -> str:
+        """Return an earlier plan as text, or a list of the earlier plans for the number 0."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +218,8 @@ class ToolContext:
     """Starts sub-agents; None: the session has none, or this call is a nested call."""
     decided: tuple[PendingCall, ...] = ()
     """The calls of its sub-agent that the person has decided about since the call ran last."""
+    notebook: PlanNotebook | None = None
+    """The plans of the session; None: this call is a nested call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +289,8 @@ class ToolTraits:
     """Whether its result is the answer of the run, and ends the run."""
     begins_plan: bool = False
     """Whether a call proposes a plan that a person has to approve. It runs only outside of a plan."""
+    changes_plan: bool = False
+    """Whether a call may change the plan. It has to be the only call of its message."""
     is_of_flow: bool = False
     """Whether only flows may call it. No request lists it, and a call by a model is refused."""
 

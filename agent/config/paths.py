@@ -75,6 +75,7 @@ TEXT_FOLDERS: Mapping[str, tuple[str, ...]] = {
     "skills": (".agents/skills", ".sandbur/skills", ".claude/skills"),
     "commands": (".sandbur/commands", ".agents/commands", ".claude/commands"),
     "agents": (".sandbur/agents", ".claude/agents"),
+    "plans": (".sandbur/plans",),
 }
 """Kind of text files -> their folders, below a project's folders and below the home folder."""
 

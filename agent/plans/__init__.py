@@ -1,13 +1,13 @@
 """Plans that bind: a person approves a plan with what it may do, and the gate holds every call to it."""
 
 from ..config.setting import Setting
-from ..extensions.extension import Extension
+from ..extensions.extension import CommandEntry, Extension, SlashEntry
 
 EXTENSION = Extension(
     name="plans",
     about="the model proposes plans that name what they may do; an approved plan binds its calls",
     page="plans.md",
-    folders=("agent/plans",),
+    folders=("agent/plans", "ui/commands/plan"),
     settings=(
         Setting(
             "plan_proposals",
@@ -17,6 +17,34 @@ EXTENSION = Extension(
             about="whether the model may propose a plan that names what it may do, for your approval",
             after="agents_per_run",
         ),
+        Setting(
+            "plan_notebook",
+            False,
+            "switch",
+            variable="SANDBUR_PLAN_NOTEBOOK",
+            about="whether the model has a tool to revise, end and reopen its plans",
+            after="plan_proposals",
+        ),
     ),
     runtime=".agent.plans.plans_runtime:PlansRuntime",
+    commands=(
+        CommandEntry(
+            name="plan",
+            home=".ui.commands.plan.command:PlanCommand",
+            summary="list or show saved plans, carry one out, or save the plan of a session",
+            after="agents",
+        ),
+    ),
+    slash=(
+        SlashEntry(
+            name="plan",
+            usage="[TASK|list|save|use]",
+            summary="show the plan, have one proposed, or use a saved one",
+            home=".ui.commands.plan.slash:manage_plan",
+            group="Session",
+            after="expand",
+            complete=".ui.commands.plan.slash:list_plan_choices",
+            waits=True,
+        ),
+    ),
 )

@@ -78,13 +78,15 @@ def parse_plan(text: str, compilers: Compilers) -> ApprovedPlan:
             if goal.lines[0]:
                 raise UnreadablePlan(f"Line {number}: a plan has one goal. Begin each step with `## `.")
             goal.lines[0] = found[1]
-        elif line and not steps and not _is_budget(line):
+        elif line and not steps and not (goal.lines[0] and _is_about_plan(line)):
             raise UnreadablePlan(f"Line {number}: {_quote(line)} precedes the first step, `## STEP`.")
         elif line:
             _add_line(goal, steps, line, number, compilers)
     _require_parts(goal.lines[0], steps)
     built = tuple(step.build() for step in steps)
-    return ApprovedPlan(text=text.strip(), goal=goal.lines[0], steps=built, budget=goal.budget)
+    return ApprovedPlan(
+        text=text.strip(), goal=goal.lines[0], expects=goal.expects, steps=built, budget=goal.budget
+    )
 
 
 def _require_visible(line: str, number: int) -> None:
@@ -150,9 +152,10 @@ def _read_numbers(values: Sequence[str], number: int, known: Sequence[int]) -> t
     return tuple(dict.fromkeys((*known, *after)))
 
 
-def _is_budget(line: str) -> bool:
+def _is_about_plan(line: str) -> bool:
+    """Return whether a line below the goal says something about the whole plan."""
     found = _ENTRY.fullmatch(line)
-    return found is not None and found[1].lower() == BUDGET
+    return found is not None and found[1].lower() in (EXPECTS, BUDGET)
 
 
 def _parse_budget(text: str) -> PlanBudget:

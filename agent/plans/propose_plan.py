@@ -71,18 +71,18 @@ class ProposePlan(BuiltinTool[ProposePlanArguments]):
 
 
 class PlanSource:
-    """A tool source with one tool, `ProposePlan`. Implements `actions.ports.ToolSource`."""
+    """A tool source with the tools of plans. Implements `actions.ports.ToolSource`."""
 
     name = "plans"
 
-    def __init__(self, tool: ProposePlan) -> None:
-        self._tool = tool
+    def __init__(self, *tools: Tool) -> None:
+        self._tools = tools
 
     async def tools(self) -> Sequence[Tool]:
-        return (self._tool,)
+        return self._tools
 
     def notices(self) -> Sequence[str]:
         return ()
 
     async def aclose(self) -> None:
-        """Do nothing: the tool holds nothing open."""
+        """Do nothing: the tools hold nothing open."""

@@ -28,6 +28,7 @@ from .runs.request import RunArguments, RunRequest, list_observed, make_request,
 from .runs.result import OutputT, RunResult, result_of
 from .runs.rules import RunRules
 from .runs.stream import EventStream, StreamedRun
+from .session_plan import SessionPlan
 from .stored_sessions import SessionUsage, load_usage
 
 OwnT = TypeVar("OwnT")
@@ -153,6 +154,15 @@ class AgentSession(Generic[OutputT]):
     def groups(self) -> ToolGroups:
         """Return the groups of the session's tools, with `activate(...)` and `reset(...)`."""
         return ToolGroups(lambda: self._active_session)
+
+    @property
+    def plan(self) -> SessionPlan[OutputT]:
+        """Return the plan of the session and its earlier plans, with methods that change them."""
+        request: RunRequest[Any] = make_request(None, {})
+        return SessionPlan(
+            lambda: self._active_session,
+            lambda start, begins: self._finish_run(self._stream(start, request, begins)),
+        )
 
     @property
     def servers(self) -> ToolServers:

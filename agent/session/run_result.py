@@ -103,6 +103,8 @@ def _status(state: ApplicationState, next_action: str) -> RunStatus:
         return "needs_decision" if is_unknown else "needs_approval"
     if state.last_round_denied:
         return "denied"
+    if state.plan_facts.end:
+        return "done" if state.plan_facts.end == "done" else "goal_not_reached"
     started = [step for step in state.vibe_plan if step.status != "pending"]
     last = [step for step in started if step.step_id in state.parallel_steps] or started[-1:]
     if any(step.status == "failed" for step in last) or len(started) < len(state.vibe_plan):

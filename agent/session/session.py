@@ -17,10 +17,12 @@ from ...actions.turn.commands import answer_command
 from ...actions.turn.model_call import refusal_of
 from ...actions.turn.output.answer_check import allow_another_try, find_run_output
 from ...actions.turn.output.format import OutputFormat
+from ...actions.turn.plan.notebook import apply_change, mask_change, refuse
 from ...actions.turn.plan.plan_budget import renew_spent_budgets
 from ...state.application import NO_OPTIONS, ApplicationState, ExecutionMode, RunOptions
 from ...state.calls import CallDecision, Origin
 from ...state.conversation.messages import Equipment, Message, UserContent, encodable, person_message
+from ...state.conversation.plan_notebook import PlanChange
 from ...state.conversation.transcript import Transcript
 from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError, UsageError
 from ...state.session import SessionSettings, clean_title
@@ -163,6 +165,36 @@ class Session:
             raise UsageError("This session has no tool that runs commands.")
         masked = without_secrets(encodable(command.strip()), tool, self.ports.masker)
         return self._start(RunInput("prompt", {"user_input": f"!{masked}", "runs": origin}))
+
+    def change_plan(
+        self, change: PlanChange, message: str, options: RunOptions = NO_OPTIONS
+    ) -> AsyncIterator[Event]:
+        """End the plan, or send `message` and begin with another plan; that of an open turn is closed.
+
+        Raises `UsageError` if the change is not possible.
+        """
+        # The turn is closed before the change, so that no plan is open.
+        idle = self.state.model_copy(update={"turn_open": False, "phase": "idle"})
+        if why := refuse(idle, change):
+            raise UsageError(why)
+        masked = mask_change(change, lambda text: self.ports.masker.text(encodable(text)))
+        inputs = {"user_input": self._mask_content(message), "plan_change": masked}
+        ends = change.command in ("finish", "abandon")
+        return self._start(RunInput("prompt", inputs, is_command=ends), options)
+
+    def revise_plan(self, change: PlanChange) -> None:
+        """Change the steps of a plan whose turn is open. The next step records the change.
+
+        Raises `UsageError` during a run, or if the change is not possible.
+        """
+        if self._position.is_held:
+            raise UsageError("The plan cannot be changed during a run.", "Let the run end, or interrupt it.")
+        if not self.state.turn_open:
+            raise UsageError("No plan is open.", "An earlier plan can be reopened.")
+        masked = mask_change(change, lambda text: self.ports.masker.text(encodable(text)))
+        if why := refuse(self.state, masked):
+            raise UsageError(why)
+        self._position.change(**apply_change(self.state, masked))
 
     def note(self, command: str, notice: str) -> AsyncIterator[Event]:
         """Record a command that was carried out by changing this object or its settings."""

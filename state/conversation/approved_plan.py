@@ -41,6 +41,8 @@ class ApprovedPlan(Record):
     text: str
     """The Markdown that the person approved."""
     goal: str
+    expects: str = Field(default="", exclude_if=not_)
+    """The result that shows that the goal is reached."""
     steps: tuple[ApprovedStep, ...]
     budget: PlanBudget | None = Field(default=None, exclude_if=partial(is_, None))
     """The budget of the whole plan."""

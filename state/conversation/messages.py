@@ -14,6 +14,7 @@ from pydantic import Field, field_serializer
 from .approved_plan import ApprovedPlan
 from .attachments import AttachedFile, Audio, Document, Image, Video
 from .content import Attachment, Record, list_labels
+from .plan_notebook import PlanChange
 from .usage import Usage
 
 _CUT_BEGINS = "[Interrupted by "
@@ -119,6 +120,8 @@ class ToolResult(Record):
     """Which agent has the conversation after the call; None: the call changes nothing about it."""
     plan: ApprovedPlan | None = Field(default=None, exclude_if=partial(is_, None))
     """The plan that a person approved by approving the call; None for every other call."""
+    plan_change: PlanChange | None = Field(default=None, exclude_if=partial(is_, None))
+    """How the call changes the plan of the session; None: it does not."""
     usage: Usage | None = Field(default=None, exclude_if=partial(is_, None))
     """What the models of a sub-agent used for the call; None: the call started none."""
     put_away: bool = Field(default=False, exclude_if=not_)

@@ -139,6 +139,18 @@ PRINTED = {
         r"The densities are: gold: 19\.3 g/cm3, .*, zinc: 7\.1 g/cm3",
         "5 sub-agents, 12 model calls",
     ],
+    "plan_notebook": [
+        r"The shop is closed, so I stopped\. goal_not_reached",
+        "Paint the hall: abandoned",
+        r"  completed: Measure the hall The hall has 12 square metres\.",
+        r"  abandoned: Choose a colour The shop is closed\.",
+        "  abandoned: Order the paint",
+        r"The paint is ordered\. done",
+        "Paint the hall: done",
+        r"  completed: Measure the hall The hall has 12 square metres\.",
+        r"  completed: Choose a colour It is white\.",
+        r"  completed: Order the paint Receipt 12\.",
+    ],
     "handoff": [r"billing: Order 17 is paid back\.", r"desk: We open at nine\."],
     "werewolf": [
         "The wolves took ben.",

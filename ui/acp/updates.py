@@ -65,6 +65,7 @@ _PLAN_STATUS: dict[StepStatus, PlanEntryStatus] = {
     "completed": "completed",
     "failed": "completed",
     "skipped": "completed",
+    "abandoned": "completed",
 }
 
 

@@ -279,6 +279,7 @@ def step_sign(status: StepStatus, glyphs: Glyphs) -> tuple[str, str]:
         "completed": (glyphs.done, "good"),
         "failed": (glyphs.failed, "wrong"),
         "skipped": (glyphs.todo, "quiet"),
+        "abandoned": (glyphs.rest, "quiet"),
     }[status]
 
 
@@ -299,6 +300,8 @@ def end_lines(finished: RunFinished) -> Iterator[Line]:
         yield "wrong", f"Error: {plain(finished.error.message)}"
         if finished.hint:
             yield "plain", plain(finished.hint)
+    elif finished.status == "goal_not_reached" and any(one.status == "abandoned" for one in finished.steps):
+        yield "careful", "The plan was abandoned."
     elif finished.status in _ENDS:
         yield "careful", _ENDS[finished.status]
 

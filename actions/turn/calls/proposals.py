@@ -83,7 +83,7 @@ async def propose(
             return _invalid(use, why_unusable(use, decision))
         if reply.finish == "length":
             return _invalid(use, _CUT)
-        if why := _why_no_plan(use, ports, before):
+        if why := _why_no_plan(use, ports, before) or _why_alone(use, ports, len(uses)):
             return _invalid(use, why)
         if why := _why_unlisted(use, ports) or ports.requests.why_inactive(use.tool, before.equipment):
             return _invalid(use, why)
@@ -112,6 +112,13 @@ def _why_no_plan(use: ToolUse, ports: Ports, state: ApplicationState) -> str:
     if tool is None or not tool.traits.begins_plan or state.active_step_id is None:
         return ""
     return f"A plan step is open. End it with {FINISH_STEP.name} first, as failed if the plan has to change."
+
+
+def _why_alone(use: ToolUse, ports: Ports, count: int) -> str:
+    """Return why a call cannot run beside other calls of its message; empty if it can."""
+    tool = ports.toolbox.get(use.tool)
+    changes_plan = tool is not None and tool.traits.changes_plan and count > 1
+    return f"{use.tool} must be the only call of your message. Send it again, alone." if changes_plan else ""
 
 
 def _is_decision(use: ToolUse, ports: Ports) -> bool:

@@ -29,10 +29,12 @@ from ....state.conversation.messages import (
     tool_message,
     user_command_message,
 )
+from ....state.conversation.plan_notebook import PlanChange
 from ....state.conversation.usage import Usage
 from ....state.process.crashpoints import reach
 from ...ports import Journal, Ports, Resumable, Toolbox, ToolOutcome, implements
 from ..plan.approved import begin_plan
+from ..plan.notebook import apply_plan_changes
 from ..plan.parallel_steps import end_answered_steps
 from .equipping import merge_equipment
 
@@ -156,7 +158,8 @@ def with_results(
     cleared |= begin_plan(state, results) | end_answered_steps(state, own.values(), answers)
     if used := [one.usage for one in results if one.usage is not None]:
         cleared = {**state.add_usage(sum(used, Usage())), **cleared}
-    return {**state.replace_history(state.active_history.append(*messages)), **cleared}
+    changes = {**state.replace_history(state.active_history.append(*messages)), **cleared}
+    return apply_plan_changes(state, changes, answers)
 
 
 def _change_speaker(state: ApplicationState, results: Iterable[ToolResult]) -> dict[str, Any]:
@@ -186,6 +189,7 @@ def result(
     usage: Usage | None = None,
     hand_off: HandOff | None = None,
     plan: ApprovedPlan | None = None,
+    plan_change: PlanChange | None = None,
 ) -> ToolResult:
     return ToolResult(
         call_id=call.call_id,
@@ -199,6 +203,7 @@ def result(
         usage=usage,
         hand_off=hand_off,
         plan=plan,
+        plan_change=plan_change,
     )
 
 

@@ -33,6 +33,7 @@ from ...ports import (
 from ...ports.events import ToolFinished, ToolOutput, ToolStarted
 from ..model_call import reads
 from ..plan.approved import find_plan_terms, mask_plan
+from ..plan.notebook import Notebook, mask_change
 from .start_check import OTHER_FILE, CheckedCall, ask_again, check_before_start, fits_approval
 from .tool_results import (
     clear,
@@ -185,7 +186,8 @@ class ToolRunner:
         )
         if nested is not None:
             own = self._ports.calls.sub_agents
-            context = replace(context, calls=nested, sub_agents=own, decided=self._list_decided(call))
+            decided, notebook = self._list_decided(call), Notebook(self._state)
+            context = replace(context, calls=nested, sub_agents=own, decided=decided, notebook=notebook)
         if self._ports.toolbox[call.tool].traits.writes_files:
             context = replace(context, known=await self._ports.journal.load_known_files())
         return context
@@ -374,9 +376,9 @@ async def record_outcome(
         outcome = limit_outcome(outcome, call.call_id, limit_bytes, ports.toolbox)
     if call.parent_call_id:
         # The tool that requested the call continues. Only the result of that tool changes the turn.
-        outcome = replace(outcome, ends_run=None, equips=None, hand_off=None, plan=None)
+        outcome = replace(outcome, ends_run=None, equips=None, hand_off=None, plan=None, plan_change=None)
     content = before + outcome.content
-    changes_of_state = (outcome.usage, outcome.hand_off, outcome.plan)
+    changes_of_state = (outcome.usage, outcome.hand_off, outcome.plan, outcome.plan_change)
     brought = (outcome.blocks, outcome.ends_run, outcome.equips, *changes_of_state)
     answer = result(call, outcome.outcome, content, duration_ms, *brought)
     if (whole := outcome.output_file or outcome.full_output) is not None:
@@ -399,6 +401,7 @@ async def _without_secrets(outcome: ToolOutcome, masker: Masker, scratch: Path) 
         blocks=tuple(_mask_block(block, masker) for block in outcome.blocks),
         ends_run=None if final_text is None else masker.text(final_text),
         plan=mask_plan(outcome.plan, masker.text),
+        plan_change=outcome.plan_change and mask_change(outcome.plan_change, masker.text),
     )
 
 

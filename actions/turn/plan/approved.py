@@ -25,30 +25,35 @@ def begin_plan(state: ApplicationState, results: Iterable[ToolResult]) -> dict[s
         return {}
     plan = plans[-1]
     ended = tuple(step for step in state.vibe_plan if step.has_ended)
-    added = tuple(
-        VibeStep(
-            step_id=str(number),
-            description=step.description,
-            expects=step.expects,
-            allows=step.allows,
-            after=name_steps_before(step.after, len(ended)),
-            budget=step.budget,
-        )
-        for number, step in enumerate(plan.steps, len(ended) + 1)
-    )
     changes: dict[str, Any] = {
         "workflow_mode": "vibe",
         "phase": "working",
         "current_goal": plan.goal,
-        "vibe_plan": (*ended, *added),
+        "vibe_plan": (*ended, *to_vibe_steps(plan, len(ended))),
         "approved_plan": plan,
         **begin_counting(plan),
+        "plan_facts": state.plan_facts.model_copy(update={"expects": plan.expects, "end": "", "outcome": ""}),
         "graph_version": max(state.graph_version, PLANNED_BY_CALL),
     }
     if state.execution_mode == "plan":
         # In plan mode nothing may change, so that no step could be done.
         changes["execution_mode"] = "interactive"
     return changes
+
+
+def to_vibe_steps(plan: ApprovedPlan, ended: int = 0) -> tuple[VibeStep, ...]:
+    """Return the steps of a plan as pending ones that follow `ended` others."""
+    return tuple(
+        VibeStep(
+            step_id=str(number),
+            description=step.description,
+            expects=step.expects,
+            allows=step.allows,
+            after=name_steps_before(step.after, ended),
+            budget=step.budget,
+        )
+        for number, step in enumerate(plan.steps, ended + 1)
+    )
 
 
 def find_plan_terms(state: ApplicationState, ports: Ports, origin: Origin = "model") -> PlanTerms | None:
@@ -80,4 +85,10 @@ def mask_plan(plan: ApprovedPlan | None, mask: Callable[[str], str]) -> Approved
         )
         for step in plan.steps
     )
-    return ApprovedPlan(text=mask(plan.text), goal=mask(plan.goal), steps=tuple(steps), budget=plan.budget)
+    return ApprovedPlan(
+        text=mask(plan.text),
+        goal=mask(plan.goal),
+        expects=mask(plan.expects),
+        steps=tuple(steps),
+        budget=plan.budget,
+    )

@@ -19,6 +19,7 @@ from ...ports.sub_agents import GENERAL_AGENT, TASK_TOOL, make_task_arguments, r
 from ..burr_action import Changes
 from ..calls.proposals import judge_with_hooks
 from .decision_tools import FINISH_STEP
+from .hints import describe_step
 from .step_turn import step_line
 
 
@@ -117,15 +118,6 @@ def _make_task(state: ApplicationState, step: VibeStep, has_planning: bool) -> s
         f" you need, {how}. The later steps get only this summary."
     )
     return "\n\n".join(filter(None, (describe_step(state, step), expects, known, end)))
-
-
-def describe_step(state: ApplicationState, step: VibeStep) -> str:
-    """Return the step, the goal and the whole plan as text for a model."""
-    plan = "\n".join(f"{other.step_id}. [{other.status}] {other.description}" for other in state.vibe_plan)
-    return (
-        f"Step {step.step_id} of {len(state.vibe_plan)}: {step.description}\n\n"
-        f"Goal: {state.current_goal}\nPlan:\n{plan}"
-    )
 
 
 def end_answered_steps(

@@ -204,6 +204,7 @@ class RecordedTool:
             usage=result.usage,
             hand_off=result.hand_off,
             plan=result.plan,
+            plan_change=result.plan_change,
         )
 
 

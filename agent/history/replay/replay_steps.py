@@ -421,6 +421,9 @@ def inputs_of(moment: Moment) -> dict[str, Any]:
         is_steered = moment.steering and not moment.after["turn_open"] and moment.flow is None
         if is_steered or (hub_messages and moment.message is None):
             return {"user_input": "", "observes": True, **more}
+        change = moment.after["plan_change"]
+        if change is not None and (moment.after["turn_open"] or change != moment.before["plan_change"]):
+            return {"user_input": moment.after["user_input"], "plan_change": change}
         for call in moment.after["pending_tool_calls"]:
             if call.origin not in ("model", "flow"):
                 return {"user_input": moment.after["user_input"], "runs": call.origin}

@@ -280,9 +280,12 @@ def _plan_moves(step: RecordedStep, mask: Callable[[str], str]) -> Iterator[tupl
         yield None, PlanMade(steps, is_revision=any(step_id in after for step_id in before))
     for step_id, one in after.items():
         was = before[step_id].status if step_id in before else "pending"
-        if was == "pending" and one.status != "pending":
+        if was == "pending" and one.status not in ("pending", "abandoned"):
             yield step_id, PlanStepBegan(step_id, one.description)
-        if one.status != was and one.status in ("completed", "failed", "skipped"):
+        # Abandoned steps that had not begun have no part of their own in the report.
+        has_ended = one.status in ("completed", "failed", "skipped")
+        has_ended = has_ended or (one.status == "abandoned" and was != "pending")
+        if one.status != was and has_ended:
             yield step_id, PlanStepEnded(step_id, one.status, one.summary)
 
 

@@ -86,8 +86,6 @@ _BY_GROUP: Mapping[str, tuple[SlashEntry, ...]] = {
         _row("tools", "", "list the tools and what they may do", "looking.show_tools"),
     ),
     "Session": (
-        _row("plan", "[TASK]", "show the plan, have one proposed, or skip a step (skip 3)",
-             "looking.show_plan", waits=True),
         _row("expand", "[COUNT]", "show the last folded text in full", "looking.expand"),
         _row("steps", "[COUNT]", "list what was done, step by step", "looking.show_steps"),
         _row("status", "", "show the state of the session", "looking.show_status"),

@@ -1,0 +1,340 @@
+"""Changes the plan of a session and keeps its earlier plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ....state.application import NOTES_PLANS, ApplicationState, VibeStep
+from ....state.conversation.approved_plan import ApprovedPlan
+from ....state.conversation.messages import ToolResult, assistant_message, runtime_message
+from ....state.conversation.plan_notebook import (
+    MOST_PAST_PLANS,
+    NotedStep,
+    PastPlan,
+    PastStep,
+    PlanChange,
+    PlanFacts,
+)
+from ...ports import Ports
+from ...ports.events import MessageAdded, Notice, PlanChanged, StepChanged
+from ..burr_action import Changes
+from ..steering import find_person_messages
+from .approved import mask_plan, to_vibe_steps
+from .decision_tools import MAX_STEPS, START_PLAN
+from .plan_budget import begin_counting
+from .step_turn import step_line, with_step
+
+_MOST_OUTCOME_CHARS = 500
+_NO_PLAN = "There is no plan."
+_MAY_BEGIN = f" {START_PLAN.name} begins one."
+_NO_STEPS = "Give the steps that are still to do. To end the plan, finish or abandon it."
+_TOO_MANY = f"A plan can have at most {MAX_STEPS} steps that are still to do."
+_APPROVED = (
+    "The user approved this plan, so only the user can change its steps. End the open step, as failed if the"
+    " plan has to change, and propose the changed plan."
+)
+_ASKS_AGAIN = "The user approved plan {number} then, and has to approve it again. Propose it again:\n{text}"
+_OPEN = "A plan is open. Finish or abandon it first."
+_ENDED_NOTES = {
+    "done": "The plan is finished: {text}\nAnswer the user now.",
+    "abandoned": "The plan is abandoned: {text}\nIts open steps are not done. Answer the user now.",
+}
+_ENDED_BY_USER = {
+    "finish": "[The user ended the plan as done: {text}]",
+    "abandon": "[The user abandoned the plan: {text}]",
+}
+
+
+class Notebook:
+    """The plans of one state, for a tool. Implements `actions.ports.PlanNotebook`."""
+
+    def __init__(self, state: ApplicationState) -> None:
+        self._state = state
+
+    def refuse(self, change: PlanChange) -> str:
+        why = refuse(self._state, change)
+        return why + _MAY_BEGIN if why == _NO_PLAN else why
+
+    def render(self) -> str:
+        return render_current(self._state) or _NO_PLAN + _MAY_BEGIN
+
+    def render_past(self, number: int = 0) -> str:
+        past = list_past(self._state)
+        if not number:
+            lines = (f"{one.number}. [{one.status}] {one.name or one.goal}" for one in past)
+            return "\n".join(lines) or "There are no earlier plans."
+        found = next((one for one in past if one.number == number), None)
+        return _describe_unknown(past, number) if found is None else render_past(found)
+
+
+def render_current(state: ApplicationState) -> str:
+    """Return the current plan as text; empty without a plan."""
+    plan = find_current(state)
+    return "" if plan is None else render_past(plan, "open" if state.turn_open else "")
+
+
+def render_past(plan: PastPlan, phase: str = "") -> str:
+    """Return a plan as text; `phase` replaces its status."""
+    name = f" ({plan.name})" if plan.name else ""
+    lines = [f"Plan{f' {plan.number}' if plan.number else ''}{name} [{phase or plan.status}]: {plan.goal}"]
+    lines += [f"Expected outcome: {plan.expects}"] if plan.expects else []
+    for number, step in enumerate(plan.steps, 1):
+        lines.append(f"{number}. [{step.status}] {step.description}")
+        lines += [f"   expected: {step.expects}"] if step.expects else []
+        lines += [f"   outcome: {step.outcome}"] if step.outcome else []
+    return "\n".join([*lines, *([f"Outcome: {plan.outcome}"] if plan.outcome else [])])
+
+
+def list_past(state: ApplicationState) -> tuple[PastPlan, ...]:
+    """Return the earlier plans, the newest last. Between turns the plan of the last turn is one of them."""
+    if state.turn_open or not state.vibe_plan:
+        return state.past_plans
+    return (*state.past_plans, _to_past(state, _next_number(state)))[-MOST_PAST_PLANS:]
+
+
+def find_current(state: ApplicationState) -> PastPlan | None:
+    """Return the current plan in the form of an earlier one, with the number 0; None without a plan."""
+    return _to_past(state, 0) if state.vibe_plan else None
+
+
+def file_plan(state: ApplicationState) -> Changes:
+    """Return the state changes that keep the current plan as an earlier one, because another one follows."""
+    if not state.vibe_plan or state.graph_version < NOTES_PLANS:
+        return {}
+    filed = (*state.past_plans, _to_past(state, _next_number(state)))
+    return {"past_plans": filed[-MOST_PAST_PLANS:]}
+
+
+def _next_number(state: ApplicationState) -> int:
+    return state.past_plans[-1].number + 1 if state.past_plans else 1
+
+
+def _to_past(state: ApplicationState, number: int) -> PastPlan:
+    facts, steps = state.plan_facts, state.vibe_plan
+    is_done = all(step.status in ("completed", "skipped") for step in steps)
+    return PastPlan(
+        number=number,
+        goal=state.current_goal or "",
+        status=facts.end or ("done" if is_done else "unfinished"),
+        steps=tuple(
+            PastStep(
+                description=step.description,
+                status=step.status,
+                expects=step.expects,
+                outcome=step.analysis[:_MOST_OUTCOME_CHARS],
+            )
+            for step in steps
+        ),
+        name=facts.name,
+        expects=facts.expects,
+        outcome=facts.outcome[:_MOST_OUTCOME_CHARS],
+        approved_text=state.approved_plan.text if state.approved_plan is not None else "",
+    )
+
+
+def refuse(state: ApplicationState, change: PlanChange) -> str:
+    """Return why a change is not possible in this state, as a sentence that says what to do; empty if it
+    is possible.
+    """
+    match change.command:
+        case "reopen":
+            return _refuse_reopening(state, change)
+        case "begin":
+            return _OPEN if _is_open(state) else ""
+        case _ if not state.vibe_plan:
+            return _NO_PLAN
+        case _ if state.plan_facts.end:
+            return f"The plan has ended already: {state.plan_facts.end}."
+        case "revise":
+            return _refuse_revision(state, change)
+        case _:
+            what = "outcome" if change.command == "finish" else "reason"
+            return "" if change.text.strip() else f"To {change.command} a plan, give the {what}."
+
+
+def _refuse_revision(state: ApplicationState, change: PlanChange) -> str:
+    if state.approved_plan is not None:
+        return _APPROVED
+    if not (change.steps or change.name or change.expects):
+        return _NO_STEPS
+    return _TOO_MANY if len(change.steps) > MAX_STEPS else ""
+
+
+def _refuse_reopening(state: ApplicationState, change: PlanChange) -> str:
+    if _is_open(state):
+        return _OPEN
+    past = list_past(state)
+    found = next((one for one in past if one.number == change.number), None)
+    if found is None:
+        return _describe_unknown(past, change.number)
+    if found.approved_text and change.plan is None:
+        return _ASKS_AGAIN.format(number=found.number, text=found.approved_text)
+    return ""
+
+
+def _describe_unknown(past: Sequence[PastPlan], number: int) -> str:
+    known = ", ".join(str(one.number) for one in past)
+    return f"There is no earlier plan {number}. The earlier plans are: {known or 'none'}."
+
+
+def _is_open(state: ApplicationState) -> bool:
+    return state.phase in ("planning", "working")
+
+
+def apply_change(state: ApplicationState, change: PlanChange) -> Changes:
+    """Return the state changes of a change that `refuse` accepts."""
+    version = {"graph_version": max(state.graph_version, NOTES_PLANS)}
+    match change.command:
+        case "revise":
+            return {**_revise(state, change), **version}
+        case "finish" | "abandon":
+            return {**_end(state, change), **version}
+        case "reopen":
+            return {**_reopen(state, change), **version}
+        case "begin":
+            return {**file_plan(state), **_begin(state, change), **version}
+
+
+def _revise(state: ApplicationState, change: PlanChange) -> Changes:
+    facts = _rename(state.plan_facts, change)
+    if not change.steps:
+        return {"plan_facts": facts}
+    started = tuple(step for step in state.vibe_plan if step.status != "pending")
+    phase = {"phase": "working"} if state.phase == "answering" else {}
+    return {"plan_facts": facts, "vibe_plan": (*started, *_to_steps(change.steps, len(started))), **phase}
+
+
+def _rename(facts: PlanFacts, change: PlanChange) -> PlanFacts:
+    named = {"name": change.name or facts.name, "expects": change.expects or facts.expects}
+    return facts.model_copy(update=named)
+
+
+def _to_steps(steps: Sequence[NotedStep | PastStep], after: int = 0) -> tuple[VibeStep, ...]:
+    return tuple(
+        VibeStep(step_id=str(number), description=step.description, expects=step.expects)
+        for number, step in enumerate(steps, after + 1)
+    )
+
+
+def _end(state: ApplicationState, change: PlanChange) -> Changes:
+    """Return the changes that end the plan. The permissions of an approved plan end with it."""
+    end = "done" if change.command == "finish" else "abandoned"
+    facts = _rename(state.plan_facts, change).model_copy(update={"end": end, "outcome": change.text})
+    changes: Changes = {"plan_facts": facts, "active_step_id": None}
+    if state.turn_open:
+        changes["phase"] = "answering"
+    plan, step = state.vibe_plan, state.active_step
+    if step is not None:
+        status = "completed" if end == "done" else "abandoned"
+        # The step keeps its history in memory: the last results in it are not on disk yet.
+        closed = step.model_copy(update={"status": status, "analysis": change.text})
+        plan = with_step(state, closed)
+        line = assistant_message(step_line(closed), "runtime")
+        note = runtime_message(_ENDED_NOTES[end].format(text=change.text))
+        changes["chat_history"] = state.chat_history.append(*find_person_messages(step), line, note)
+    return {**changes, "vibe_plan": tuple(map(_give_up, plan))}
+
+
+def _give_up(step: VibeStep) -> VibeStep:
+    return step if step.has_ended else step.model_copy(update={"status": "abandoned"})
+
+
+def _reopen(state: ApplicationState, change: PlanChange) -> Changes:
+    past = file_plan(state).get("past_plans", state.past_plans)
+    found = next(one for one in list_past(state) if one.number == change.number)
+    others = tuple(one for one in past if one.number != found.number)
+    facts = _rename(PlanFacts(name=found.name, expects=found.expects), change)
+    steps = _find_remaining_steps(found, change.plan)
+    return {**_start(found.goal, steps, change.plan), "plan_facts": facts, "past_plans": others}
+
+
+def _find_remaining_steps(past: PastPlan, plan: ApprovedPlan | None) -> tuple[VibeStep, ...]:
+    """Return the steps of an earlier plan. Those that were completed stay so, unless all of them were."""
+    known = {one.description: one for one in past.steps if one.status == "completed"}
+    if len(known) == len(past.steps):
+        known = {}
+    steps = _to_steps(past.steps) if plan is None else to_vibe_steps(plan)
+    return tuple(
+        step.model_copy(update={"status": "completed", "analysis": known[step.description].outcome})
+        if step.description in known
+        else step
+        for step in steps
+    )
+
+
+def _begin(state: ApplicationState, change: PlanChange) -> Changes:
+    expects = change.expects if change.plan is None else change.plan.expects
+    facts = {"plan_facts": PlanFacts(name=change.name, expects=expects)}
+    if (plan := change.plan) is None:
+        return {**_start(change.goal, _to_steps(change.steps), None), **facts}
+    mode = {"execution_mode": "interactive"} if state.execution_mode == "plan" else {}
+    return {**_start(plan.goal, to_vibe_steps(plan), plan), **facts, **mode}
+
+
+def _start(goal: str, steps: tuple[VibeStep, ...], plan: ApprovedPlan | None) -> Changes:
+    return {
+        "workflow_mode": "vibe",
+        "phase": "working",
+        "current_goal": goal,
+        "vibe_plan": steps,
+        "active_step_id": None,
+        "approved_plan": plan,
+        "parallel_steps": (),
+        "replans": 0,
+        **({"plan_usage": None} if plan is None else begin_counting(plan)),
+    }
+
+
+def apply_plan_changes(state: ApplicationState, changes: Changes, results: Iterable[ToolResult]) -> Changes:
+    """Return `changes` with those that the results of tools make to the plan."""
+    for change in (one.plan_change for one in results if one.plan_change is not None):
+        after = state.model_copy(update=changes)
+        # Permissions come from a person alone.
+        if change.plan is None and change.command != "begin" and not refuse(after, change):
+            changes = {**changes, **apply_change(after, change)}
+    return changes
+
+
+def begin_by_person(closed: ApplicationState, change: PlanChange, ports: Ports) -> Changes:
+    """Return the changes of a turn that begins with a plan. `closed` is the state after the last turn."""
+    idle = closed.model_copy(update={"turn_open": False, "phase": "idle"})
+    if why := refuse(idle, change):
+        ports.emit(Notice(why))
+        return {}
+    changes = apply_change(idle, change)
+    ports.emit(PlanChanged(changes["vibe_plan"]))
+    return {**changes, "plan_change": change}
+
+
+def end_by_person(closed: ApplicationState, change: PlanChange, ports: Ports) -> Changes:
+    """Return the changes by which a person ends the plan, of which the next request tells the model."""
+    idle = closed.model_copy(update={"turn_open": False, "phase": "idle"})
+    kept = {"vibe_plan": idle.vibe_plan, "current_goal": idle.current_goal, "plan_facts": idle.plan_facts}
+    if why := refuse(idle, change):
+        ports.emit(Notice(why))
+        return {**kept, "chat_history": idle.chat_history, "turn_open": False}
+    changes = apply_change(idle, change)
+    note = runtime_message(_ENDED_BY_USER[change.command].format(text=change.text))
+    ports.emit(PlanChanged(changes["vibe_plan"]))
+    ended = {**kept, **changes, "chat_history": idle.chat_history.append(note), "turn_open": False}
+    return {**ended, "plan_change": change}
+
+
+def announce_plan(before: ApplicationState, changes: Changes, ports: Ports) -> None:
+    """Emit the events of changes that `apply_change` returned."""
+    after = before.model_copy(update=changes)
+    ports.emit(PlanChanged(after.vibe_plan))
+    step = next((one for one in after.vibe_plan if one.step_id == before.active_step_id), None)
+    if step is not None and step.has_ended:
+        ports.emit(MessageAdded("assistant", step_line(step)))
+        ports.emit(StepChanged(step.step_id, step.status, step.analysis))
+
+
+def mask_change(change: PlanChange, mask: Callable[[str], str]) -> PlanChange:
+    """Return a change of the plan without secrets."""
+    texts: dict[str, Any] = {key: mask(getattr(change, key)) for key in ("goal", "name", "expects", "text")}
+    steps = tuple(
+        NotedStep(description=mask(step.description), expects=mask(step.expects)) for step in change.steps
+    )
+    return change.model_copy(update={**texts, "steps": steps, "plan": mask_plan(change.plan, mask)})

@@ -1,0 +1,1 @@
+"""`sandbur plan` and `/plan`: lists, shows and saves plans, and begins saved ones."""
