@@ -65,8 +65,13 @@ def _begin_turn(state: ApplicationState, closed: ApplicationState) -> dict[str, 
 
     `closed` is the state after the end of the last turn.
     """
+    return {**_end_plan(state), **file_plan(closed)}
+
+
+def _end_plan(state: ApplicationState) -> dict[str, Any]:
+    """Return the state without a plan in work; an approved one is kept for the comparison with the next one."""
     over = {} if state.approved_plan is None else {"earlier_plan": state.approved_plan}
-    return {**_NEW_TURN, **over, **file_plan(closed)}
+    return {**_NEW_TURN, **over}
 
 
 @graph_action(
@@ -201,7 +206,7 @@ async def _change_plan(
     closed = await _close_open_turn(state, ports)
     kept = {"equipment": closed.equipment, "hand_off": closed.hand_off}
     changes = end_by_person(closed, change, ports)
-    return {**_begin_turn(state, closed), **kept, "user_input": message.display_text, **changes}
+    return {**_end_plan(state), **kept, "user_input": message.display_text, **changes}
 
 
 async def _run_command_of_flow(

@@ -38,7 +38,7 @@ EXTENSION = Extension(
     slash=(
         SlashEntry(
             name="plan",
-            usage="[TASK|list|save|use]",
+            usage="[TASK|skip N|list|save|use]",
             summary="show the plan, have one proposed, or use a saved one",
             home=".ui.commands.plan.slash:manage_plan",
             group="Session",

@@ -9,7 +9,7 @@ from support.models.scripted import ScriptedModel, Turn, collect
 
 from sandbur.actions.ports.events import Notice
 from sandbur.agent.session.session import Session
-from sandbur.state.application import SKIPS_STEPS
+from sandbur.state.application import GRAPH_VERSION
 from sandbur.state.store.store import Store
 
 THREE = "# g\n- budget: 100 tokens\n## a\n## b\n- writes: b.txt\n## c\n- writes: c.txt\n"
@@ -33,7 +33,7 @@ async def test_a_skipped_step_does_not_start_and_allows_nothing(store: Store, tm
     _, end = await collect(session.carry_on())
     assert end.status == "needs_approval"
     assert session.state.calls_to_decide[0].reason.startswith("outside the plan: ")
-    assert (session.state.active_step_id, session.state.graph_version) == ("3", SKIPS_STEPS)
+    assert (session.state.active_step_id, session.state.graph_version) == ("3", GRAPH_VERSION)
     await require_sound(store, tmp_path)
 
 
