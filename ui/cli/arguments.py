@@ -1,10 +1,14 @@
 """Parses the command line into a typed command."""
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, cast
 
+from ...agent.config.paths import data_home
 from ...agent.config.settings import SETTINGS
+from ...agent.extensions.extension import load
+from ...agent.extensions.registry import list_shipped
 from ...state.errors import UsageError
 from ..commands.chat import ChatCommand
 from .argument_types import nearest
@@ -88,6 +92,14 @@ def parse(argv: Sequence[str]) -> Command:
     command = _command(name, vars(found))
     _check(command)
     return _lone_word(command) if isinstance(command, ChatCommand) and not is_literal else command
+
+
+def prepare_resume(command: Command, words: Sequence[str]) -> None:
+    """Let extensions prepare a command that opens a stored session; raises `SandburError`, or `SystemExit` if
+    one of them ran the command elsewhere."""
+    for extension in list_shipped():
+        if extension.before_resume:
+            load(extension.before_resume)(data_home(os.environ), command, words)
 
 
 def _command(name: str, found: dict[str, Any]) -> Command:

@@ -102,6 +102,11 @@ class Command(Declared):
         """The output format of the command."""
         return "text"
 
+    @property
+    def opens_stored(self) -> bool:
+        """Whether the command may continue a stored session."""
+        return False
+
     def run_at_once(self) -> int | None:
         """Run the command without an event loop and return the exit code; None if it needs an event loop."""
         return None

@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             from .arguments import parse
 
             command = parse(words)
-            code = _run(command)
+            code = _run(command, words)
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else 0
     except KeyboardInterrupt:
@@ -74,7 +74,11 @@ def _report(error: Exception, command: Command | None) -> int:
     return report_failure(known or error, command)
 
 
-def _run(command: Command) -> int:
+def _run(command: Command, words: Sequence[str]) -> int:
+    if command.opens_stored:
+        from .arguments import prepare_resume
+
+        prepare_resume(command, words)
     if (folder := command.overrides.get("cwd")) is not None:
         from .open_session import enter_folder
 

@@ -18,7 +18,7 @@ _VERBS = {"added": "new", "changed": "changed", "removed": "removed"}
 
 
 @dataclass(frozen=True, slots=True)
-class FileSize:
+class ChangeSize:
     """The size of the change of one file."""
 
     file: ChangedFile
@@ -37,47 +37,47 @@ class FileSize:
 
 
 @dataclass(frozen=True, slots=True)
-class FileDiff:
+class ChangeText:
     """The change of one file as text."""
 
-    size: FileSize
+    size: ChangeSize
     text: str
     """A unified diff, or one line about a change that is not one of text. Control characters are kept."""
 
 
-def diff_files(difference: Difference, max_lines: int = MOST_LINES_A_FILE) -> Iterator[FileDiff]:
+def diff_files(difference: Difference, max_lines: int = MOST_LINES_A_FILE) -> Iterator[ChangeText]:
     """Yield the changes file by file. `max_lines`: the most lines of one diff."""
     for file in difference.files:
         yield diff_file(file, max_lines)
 
 
-def diff_file(file: ChangedFile, max_lines: int = MOST_LINES_A_FILE) -> FileDiff:
+def diff_file(file: ChangedFile, max_lines: int = MOST_LINES_A_FILE) -> ChangeText:
     """Return the change of one file as text."""
     name = format_path(file.path)
     head = f"{_VERBS[file.kind]}: {name}"
     modes = _describe_modes(file)
     if _is_link(file.before_mode) or _is_link(file.after_mode):
         note = f"link to {format_path(_read_link(file.source))}" if _is_link(file.after_mode) else "link"
-        return FileDiff(FileSize(file, None, None, note), f"{head} ({note})")
+        return ChangeText(ChangeSize(file, None, None, note), f"{head} ({note})")
     if file.kind != "removed" and file.before == file.after:
-        return FileDiff(FileSize(file, None, None, modes), f"{head} ({modes})")
+        return ChangeText(ChangeSize(file, None, None, modes), f"{head} ({modes})")
     before = _load(file.base) if file.kind != "added" else ""
     after = _load(file.source) if file.kind != "removed" else ""
     if before is None and file.base is None and file.kind != "added":
         note = "the original has changed since"
-        return FileDiff(FileSize(file, None, None, note), f"{head} ({note})")
+        return ChangeText(ChangeSize(file, None, None, note), f"{head} ({note})")
     if before is None or after is None:
         note = f"binary, {_describe_size(file)}"
-        return FileDiff(FileSize(file, None, None, note), f"{head} ({note})")
+        return ChangeText(ChangeSize(file, None, None, note), f"{head} ({note})")
     whole = format_diff(before, after, name, max_lines)
     lines = whole.splitlines()
     added = sum(line.startswith("+") and not line.startswith("+++ ") for line in lines)
     removed = sum(line.startswith("-") and not line.startswith("--- ") for line in lines)
     text = "\n".join(filter(None, (f"{head} ({modes})" if modes else head, whole)))
-    return FileDiff(FileSize(file, added, removed, modes), text)
+    return ChangeText(ChangeSize(file, added, removed, modes), text)
 
 
-def count_lines(files: list[FileDiff]) -> str:
+def count_lines(files: list[ChangeText]) -> str:
     """Return the size of several changes in a few characters, such as `3 files, +10 -2`."""
     added = sum(one.size.added or 0 for one in files)
     removed = sum(one.size.removed or 0 for one in files)
