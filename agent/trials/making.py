@@ -13,7 +13,7 @@ from ...actions.workspace.atomic_write import sync_folder
 from ...actions.workspace.copies.folder_copy import FolderCopy, remove_tree
 from ...actions.workspace.copies.manifest import Manifest
 from ...actions.workspace.copies.namespace import why_not
-from ...actions.workspace.paths import format_path
+from ...actions.workspace.paths import format_path, make_private
 from ...state.errors import UsageError
 from ...state.process.clock import now
 from ...state.process.crashpoints import reach
@@ -55,7 +55,8 @@ def make_trial(home: Path, request: TrialRequest, private: Sequence[Path] = ()) 
     folder = unfinished_place(home, request.id)
     place = TrialPlace(home, folder.name)
     try:
-        folder.mkdir(mode=0o700, parents=True)
+        make_private(folder.parent)
+        folder.mkdir(mode=0o700)
         with place.hold():
             made = _fill(place, request, roots)
             place.save(made.trial)
@@ -175,7 +176,8 @@ def _copy(
     place: TrialPlace, trial: Trial, manifests: list[Manifest], request: TrialRequest, why: str
 ) -> MadeTrial:
     copies = copies_folder(place.home) / trial.id
-    copies.mkdir(mode=0o700, parents=True)
+    make_private(copies.parent)
+    copies.mkdir(mode=0o700)
     folders: list[TrialFolder] = []
     for folder in trial.folders:
         inside = copies / folder.name

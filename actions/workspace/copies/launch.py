@@ -6,12 +6,14 @@ one thread can enter a user namespace. It imports nothing of Sandbur. ORDER is a
 """
 
 import ctypes
+import errno
 import fcntl
 import json
 import os
 import signal
 import sys
 import time
+from typing import Any
 
 FAILED = 121
 """The exit code if the program was not started."""
@@ -31,14 +33,8 @@ def main(words: list[str]) -> None:
         if order["lock"]:
             _lock(order["lock"])
             _wait_for_earlier(f"{order['lock']}.inside")
-        _enter_namespaces()
-        _call("mount", None, b"/", None, _MS_REC | _MS_SLAVE, None)
-        for kind, *paths in order["mounts"]:
-            _MOUNTS[kind](order["name"], *paths)
-        # The mounts of an outer namespace cannot be removed in an inner one, not even by root.
-        _enter_namespaces()
-        if order["lock"]:
-            _write(f"{order['lock']}.inside", os.readlink("/proc/self/ns/mnt"))  # noqa: PTH115
+        if order["mounts"]:
+            _mount_all(order)
         os.chdir(order["cwd"])
         os.execvp(words[1], words[1:])
     except OSError as error:
@@ -47,9 +43,21 @@ def main(words: list[str]) -> None:
         os._exit(FAILED)
 
 
+def _mount_all(order: Any) -> None:
+    _enter_namespaces()
+    _call("mount", None, b"/", None, _MS_REC | _MS_SLAVE, None)
+    for kind, *paths in order["mounts"]:
+        _MOUNTS[kind](order["name"], *paths)
+    # The mounts of an outer namespace cannot be removed in an inner one, not even by root.
+    _enter_namespaces()
+    if order["lock"]:
+        _write(f"{order['lock']}.inside", os.readlink("/proc/self/ns/mnt"))  # noqa: PTH115
+
+
 def _end_with_parent(parent: int) -> None:
     """Let the kernel send SIGTERM when the parent process dies."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if sys.platform == "linux":
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(FAILED)
 
@@ -133,9 +141,10 @@ def _map_from_outside(asking: int, answering: int, process: int, maps: dict[str,
     return 0
 
 
-def _mount_overlay(name: str, folder: str, upper: str, work: str) -> None:
+def _mount_overlay(name: str, folder: str, upper: str, work: str, *between: str) -> None:
     # Descriptors instead of paths: `:`, `,` and `\` have a meaning in the options.
-    lower, over, side = (_open(path) for path in (folder, upper, work))
+    lower = ":".join(map(_open, (*between, folder)))
+    over, side = _open(upper), _open(work)
     options = f"userxattr,lowerdir={lower},upperdir={over},workdir={side}"
     _call("mount", name.encode(), os.fsencode(folder), b"overlay", 0, options.encode())
 
@@ -159,7 +168,9 @@ def _write(path: str, text: str) -> None:
 def _call(name: str, *arguments: object) -> None:
     if getattr(_LIBC, name)(*arguments):
         number = ctypes.get_errno()
-        raise OSError(number, f"{name}: {os.strerror(number)}")
+        # For `unshare`, "no space" means that the number of namespaces is limited, often to zero.
+        is_limit = name == "unshare" and number == errno.ENOSPC
+        raise OSError(number, f"{name}: {'the limit is reached' if is_limit else os.strerror(number)}")
 
 
 if __name__ == "__main__":

@@ -30,6 +30,8 @@ class CopyMount:
     """The upper layer of an overlay, or the whole copy."""
     work: Path | None = None
     """The empty folder that an overlay needs beside its upper layer, on the same file system."""
+    between: Path | None = None
+    """The upper layer of another overlay, which this one shows and does not change."""
 
 
 def launch_words(
@@ -51,7 +53,7 @@ def launch_words(
         "lock": None if lock is None else os.fspath(lock),
         "parent": ends_with,
         "mounts": [
-            [one.kind, *(os.fspath(path) for path in (one.folder, one.content, one.work) if path is not None)]
+            [one.kind, *map(os.fspath, filter(None, (one.folder, one.content, one.work, one.between)))]
             for one in mounts
         ],
     }
@@ -62,9 +64,9 @@ def why_not(mounts: Sequence[CopyMount]) -> str:
     """Mount copies for a moment. Return why that does not work, as a clause, or an empty text."""
     if sys.platform != "linux":
         return "only Linux has overlays for every user"
-    for mount in mounts:
+    for mount in (one for one in mounts if one.kind == "overlay"):
         if inner := next(list_mounts_below(mount.folder), None):
-            return f"{inner} is another file system, which a copy would show as an empty folder"
+            return f"{inner} is another file system, which an overlay would show as an empty folder"
     words = launch_words("sandbur-probe", mounts, Path("/"), ("/bin/true",))
     try:
         probe = subprocess.run(

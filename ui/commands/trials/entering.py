@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ....agent.config.load import load_settings
 from ....agent.config.settings import Settings
-from ....agent.trials.trial import TrialPlace, trials_folder
+from ....agent.trials.trial import VARIABLE, TrialPlace, trials_folder
 from ....state.errors import SandburError
 from ....state.store.sessions.listing import FolderFilter
 from ....state.store.store import Store
@@ -42,7 +42,8 @@ def enter_trial_of(home: Path, command: Command, words: Sequence[str]) -> None:
     if settings is None or not place.folder.is_dir():
         return
     trial = place.load()
-    if trial.state == "applied" or place.is_inside(trial):
+    is_inside = os.environ.get(VARIABLE) == trial.id and place.is_inside(trial)
+    if trial.state == "applied" or is_inside:
         return
     say(f"Trial {trial.id}: files change only in a copy of {trial.cwd}.")
     code = asyncio.run(run_inside(place, trial, words))

@@ -122,7 +122,7 @@ async def drop(command: TryCommand) -> int:
         raise UsageError(
             f"Not all of trial {trial.id} can be removed: {error.strerror}.", "Run the command again."
         ) from None
-    say(f"Trial {trial.id} is removed. Its session stays: sandbur sessions show {trial.id}")
+    say(f"Trial {trial.id} is removed.")
     return 0
 
 

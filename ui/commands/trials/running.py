@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 import uuid
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ....actions.workspace.copies.folder_copy import TooLarge
 from ....actions.workspace.copies.namespace import is_failed_launch, launch_words
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from .command import TryCommand
 
 _MB = 1_000_000
-_FORWARDED = (signal.SIGTERM, signal.SIGHUP)
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 async def run_task(command: TryCommand) -> int:
@@ -42,7 +41,11 @@ async def run_task(command: TryCommand) -> int:
     trial, place = made.trial, TrialPlace(settings.home, made.trial.id)
     if not command.quiet:
         say(plain("\n".join((f"Trial {trial.id}", *made.notices))))
-    code = await run_inside(place, trial, begin_words(command, settings, trial), begins=True)
+    try:
+        code = await run_inside(place, trial, begin_words(command, settings, trial), begins=True)
+    except SandburError:
+        place.remove()
+        raise
     return finish_run(settings, place, trial, code, command.quiet)
 
 
@@ -98,12 +101,16 @@ async def run_inside(
     """Run `sandbur` with these words in the copy, on this terminal; return its exit code."""
     program = [sys.executable, "-P", "-m", "sandbur", *words]
     environment = make_environment(trial, begins)
-    async with forward_signals() as running:
+    with forward_signals() as running:
+        # Ctrl-C reaches every process of the terminal; elsewhere only this process gets the signal.
         process = await asyncio.create_subprocess_exec(
-            *words_inside(place, trial, program, cwd), env=environment, cwd="/"
+            *words_inside(place, trial, program, cwd),
+            env=environment,
+            cwd="/",
+            start_new_session=not sys.stdin.isatty(),
         )
-        running.append(process)
-        code = await process.wait()
+        with running.include(process):
+            code = await process.wait()
     if is_failed_launch(code):
         raise UsageError(f"The copy of trial {trial.id} cannot be entered.", "The line above says why.")
     return code if code >= 0 else 128 - code
@@ -134,25 +141,46 @@ def make_environment(trial: Trial, begins: bool = False) -> Mapping[str, str]:
     return environment
 
 
-@asynccontextmanager
-async def forward_signals() -> AsyncGenerator[list[asyncio.subprocess.Process]]:
-    """Yield a list of processes, which get the signals that end this process. Ctrl-C reaches those on the
-    terminal by itself."""
-    running: list[asyncio.subprocess.Process] = []
-    loop = asyncio.get_running_loop()
+class Stoppable(Protocol):
+    """A process, or something else that a signal stops."""
 
-    def forward(number: signal.Signals) -> None:
-        for process in running:
+    def send_signal(self, signal: int, /) -> None: ...
+
+
+class RunningProcesses:
+    """The processes that get the signals which end this process."""
+
+    def __init__(self) -> None:
+        self.stopped_by = 0
+        """The number of the last signal; 0: none came."""
+        self._found: list[Stoppable] = []
+
+    @contextmanager
+    def include(self, process: Stoppable) -> Generator[None]:
+        self._found.append(process)
+        try:
+            yield
+        finally:
+            self._found.remove(process)
+
+    def forward(self, number: signal.Signals) -> None:
+        self.stopped_by = number
+        is_there_already = number == signal.SIGINT and sys.stdin.isatty()
+        for process in () if is_there_already else tuple(self._found):
             with suppress(ProcessLookupError):
                 process.send_signal(number)
 
-    loop.add_signal_handler(signal.SIGINT, lambda: None)
+
+@contextmanager
+def forward_signals() -> Generator[RunningProcesses]:
+    """Send the signals that would end this process to the processes that are included meanwhile."""
+    running, loop = RunningProcesses(), asyncio.get_running_loop()
     for number in _FORWARDED:
-        loop.add_signal_handler(number, forward, number)
+        loop.add_signal_handler(number, running.forward, number)
     try:
         yield running
     finally:
-        for number in (signal.SIGINT, *_FORWARDED):
+        for number in _FORWARDED:
             loop.remove_signal_handler(number)
 
 
@@ -174,16 +202,3 @@ def finish_run(settings: Settings, place: TrialPlace, trial: Trial, code: int, i
     if not is_quiet:
         report_outcome(trial, differences, effects)
     return code
-
-
-def run_check(place: TrialPlace, trial: Trial, check: str) -> subprocess.CompletedProcess[bytes]:
-    """Run a command of the person in the copy, outside of any session."""
-    words = words_inside(place, trial, ("/bin/sh", "-c", check), Path(trial.cwd))
-    return subprocess.run(
-        words,
-        env=make_environment(trial),
-        cwd="/",
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-    )
