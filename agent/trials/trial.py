@@ -20,6 +20,8 @@ from ...state.process.crashpoints import reach
 
 VARIABLE = "SANDBUR_TRIAL"
 """The environment variable with the id of the trial that a process works in."""
+MOUNT_NAME = "sandbur-trial-"
+"""The start of the names of a trial's overlays."""
 TrialKind = Literal["overlay", "reflink", "copy"]
 TrialState = Literal["running", "ended", "applied"]
 _RECORD = "trial.json"
@@ -59,7 +61,7 @@ class Trial(Record):
 
     @property
     def mount_name(self) -> str:
-        return f"sandbur-trial-{self.id}"
+        return f"{MOUNT_NAME}{self.id}"
 
     def path_inside(self, path: Path) -> Path:
         """Return the path at which a run of the trial finds a file of the original.

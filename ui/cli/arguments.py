@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, cast
 
-from ...agent.config.paths import data_home
 from ...agent.config.settings import SETTINGS
 from ...agent.extensions.extension import load
 from ...agent.extensions.registry import list_shipped
@@ -99,7 +98,8 @@ def prepare_resume(command: Command, words: Sequence[str]) -> None:
     one of them ran the command elsewhere."""
     for extension in list_shipped():
         if extension.before_resume:
-            load(extension.before_resume)(data_home(os.environ), command, words)
+            home = load(".agent.config.paths:data_home")(os.environ)
+            load(extension.before_resume)(home, command, words)
 
 
 def _command(name: str, found: dict[str, Any]) -> Command:

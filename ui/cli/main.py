@@ -38,10 +38,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             print_version()
             code = 0
         else:
-            from .arguments import parse
+            from .arguments import parse, prepare_resume
 
             command = parse(words)
-            code = _run(command, words)
+            if command.opens_stored:
+                prepare_resume(command, words)
+            code = _run(command)
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else 0
     except KeyboardInterrupt:
@@ -74,11 +76,7 @@ def _report(error: Exception, command: Command | None) -> int:
     return report_failure(known or error, command)
 
 
-def _run(command: Command, words: Sequence[str]) -> int:
-    if command.opens_stored:
-        from .arguments import prepare_resume
-
-        prepare_resume(command, words)
+def _run(command: Command) -> int:
     if (folder := command.overrides.get("cwd")) is not None:
         from .open_session import enter_folder
 

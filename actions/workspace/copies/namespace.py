@@ -106,6 +106,15 @@ def is_mounted(name: str, mount: CopyMount) -> bool:
     return any(point == mount.folder and source == name for point, source in _read_mounts())
 
 
+def find_mounted(start: str, folder: Path) -> str:
+    """Return the name of an overlay with this start that this process sees at or above a folder, or an empty
+    text."""
+    return next(
+        (name for point, name in _read_mounts() if name.startswith(start) and folder.is_relative_to(point)),
+        "",
+    )
+
+
 def _read_mounts() -> Iterator[tuple[Path, str]]:
     """Yield the mount point and the source of each mount that this process sees."""
     try:

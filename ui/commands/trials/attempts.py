@@ -50,7 +50,7 @@ _NOT_REACHED = 4
 
 
 @dataclass(slots=True)
-class Attempt:
+class TrialAttempt:
     """One attempt, with what is known about it so far."""
 
     number: int
@@ -83,7 +83,7 @@ async def run_attempts(command: TryCommand) -> int:
     limit = asyncio.Semaphore(settings.of("trials_at_once"))
     with forward_signals() as running:
 
-        async def run(attempt: Attempt) -> None:
+        async def run(attempt: TrialAttempt) -> None:
             async with limit:
                 if running.stopped_by:
                     attempt.status, attempt.exit_code = "interrupted", 128 + running.stopped_by
@@ -102,16 +102,16 @@ async def run_attempts(command: TryCommand) -> int:
     return 0
 
 
-def _begin_all(command: TryCommand, settings: Settings) -> list[Attempt]:
+def _begin_all(command: TryCommand, settings: Settings) -> list[TrialAttempt]:
     """Make all copies, before any attempt can change something outside of them."""
     models = command.models or (settings.model or "",)
     count = command.attempts or len(models)
     ids = [str(uuid.uuid4()) for _ in range(count)]
-    attempts: list[Attempt] = []
+    attempts: list[TrialAttempt] = []
     try:
         for number, trial_id in enumerate(ids):
             made = begin_trial(command, settings, trial_id, ids[0])
-            attempts.append(Attempt(number + 1, made.trial, models[number % len(models)]))
+            attempts.append(TrialAttempt(number + 1, made.trial, models[number % len(models)]))
             if number == 0 and not command.quiet:
                 say(plain("\n".join(made.notices)))
     except BaseException:
@@ -122,7 +122,7 @@ def _begin_all(command: TryCommand, settings: Settings) -> list[Attempt]:
 
 
 async def _run_one(
-    command: TryCommand, settings: Settings, attempt: Attempt, running: RunningProcesses
+    command: TryCommand, settings: Settings, attempt: TrialAttempt, running: RunningProcesses
 ) -> None:
     began, trial = time.monotonic(), attempt.trial
     place = TrialPlace(settings.home, trial.id)
@@ -146,7 +146,7 @@ async def _run_one(
         say(f"Attempt {attempt.number} has ended: {_describe_end(attempt)}.")
 
 
-def _read_result(attempt: Attempt, code: int, out: bytes, err: bytes) -> None:
+def _read_result(attempt: TrialAttempt, code: int, out: bytes, err: bytes) -> None:
     attempt.exit_code = code if code >= 0 else 128 - code
     try:
         result: dict[str, Any] = json.loads(out)
@@ -209,12 +209,12 @@ def _mount_above(mount: CopyMount, scratch: Path, number: int) -> CopyMount:
     return CopyMount("overlay", mount.folder, upper, work, mount.content)
 
 
-def _describe_end(attempt: Attempt) -> str:
+def _describe_end(attempt: TrialAttempt) -> str:
     check = "" if attempt.check is None else f", check {'passed' if attempt.check == 0 else 'failed'}"
     return f"{one_line(attempt.status)}{check}{': ' if attempt.error else ''}{one_line(attempt.error)}"
 
 
-def _print_all(command: TryCommand, attempts: Sequence[Attempt], best: Attempt) -> None:
+def _print_all(command: TryCommand, attempts: Sequence[TrialAttempt], best: TrialAttempt) -> None:
     if command.output_format != "text":
         put(encode(_object(attempts, best)))
         return
@@ -234,7 +234,7 @@ def _print_all(command: TryCommand, attempts: Sequence[Attempt], best: Attempt) 
     say("`sandbur try drop ID` removes an attempt.")
 
 
-def _row(attempt: Attempt, is_best: bool) -> tuple[str, ...]:
+def _row(attempt: TrialAttempt, is_best: bool) -> tuple[str, ...]:
     check = "" if attempt.check is None else "passed" if attempt.check == 0 else f"exit {attempt.check}"
     cost = "" if attempt.cost_usd is None else f"${attempt.cost_usd:.4f}"
     return (
@@ -249,7 +249,7 @@ def _row(attempt: Attempt, is_best: bool) -> tuple[str, ...]:
     )
 
 
-def _object(attempts: Sequence[Attempt], best: Attempt) -> dict[str, Any]:
+def _object(attempts: Sequence[TrialAttempt], best: TrialAttempt) -> dict[str, Any]:
     return {
         "type": "attempts",
         "best": best.trial.id if best.is_good else None,
@@ -272,7 +272,7 @@ def _object(attempts: Sequence[Attempt], best: Attempt) -> dict[str, Any]:
     }
 
 
-def _is_wanted(command: TryCommand, best: Attempt) -> bool:
+def _is_wanted(command: TryCommand, best: TrialAttempt) -> bool:
     if command.output_format != "text" or command.print or not is_interactive():
         return False
     return confirm(f"Apply attempt {best.number}?")

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ....actions.workspace.copies.folder_copy import TooLarge
-from ....actions.workspace.copies.namespace import is_failed_launch, launch_words
+from ....actions.workspace.copies.namespace import find_mounted, is_failed_launch, launch_words
 from ....agent.config.load import load_settings, store_files
 from ....agent.config.settings import Settings
 from ....agent.trials.making import MadeTrial, TrialRequest, make_trial
 from ....agent.trials.outcome import end_trial, find_outside_effects
-from ....agent.trials.trial import VARIABLE, Trial, TrialPlace, remove_unfinished
+from ....agent.trials.trial import MOUNT_NAME, VARIABLE, Trial, TrialPlace, remove_unfinished
 from ....state.errors import SandburError, UsageError
 from ....state.store.store import Store
 from ...cli.open_session import read_overrides
@@ -51,12 +51,12 @@ async def run_task(command: TryCommand) -> int:
 
 def read_trial_settings(command: TryCommand) -> Settings:
     """Return the settings of a trial; raises `UsageError` inside of another trial."""
-    if os.environ.get(VARIABLE):
-        raise UsageError(
-            "This process works in a trial already, and a trial cannot begin another one.",
-            f"Leave the trial first, or unset {VARIABLE}.",
-        )
     settings = load_settings(read_overrides(command), os.environ)
+    if os.environ.get(VARIABLE) or find_mounted(MOUNT_NAME, settings.cwd):
+        raise UsageError(
+            "This folder is the copy of a trial already, and a copy of a copy cannot be applied.",
+            "Begin the trial from a terminal outside of this one.",
+        )
     remove_unfinished(settings.home)
     return settings
 
