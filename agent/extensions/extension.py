@@ -111,9 +111,9 @@ class Extension(Declared):
     doctor: str = ""
     """The home of a function that takes the settings and yields the `Finding`s of `sandbur doctor`."""
     before_resume: str = ""
-    """The home of a function that takes the data folder, a parsed `Command` that opens stored sessions, and
-    the words of its command line. It is called before the command runs. It may replace the process by
-    another one that runs the same words. It raises `SandburError`."""
+    """The home of a function that takes the data folder and a parsed `Command` that opens stored sessions. It
+    is called before the command runs. It may run the command in another process and then raise `SystemExit`.
+    It raises `SandburError`."""
     forget_session: str = ""
     """The home of a function that takes the data folder and the id of a session that was deleted, and removes
     the files of the extension about it."""

@@ -88,18 +88,18 @@ def parse(argv: Sequence[str]) -> Command:
         return parse(argv)
     if extra or last:
         _refuse(parser, [*extra, *last], vars(found).get("prompt"))
-    command = _command(name, vars(found))
+    command = _command(name, vars(found)).but(line=tuple(argv))
     _check(command)
     return _lone_word(command) if isinstance(command, ChatCommand) and not is_literal else command
 
 
-def prepare_resume(command: Command, words: Sequence[str]) -> None:
+def prepare_resume(command: Command) -> None:
     """Let extensions prepare a command that opens a stored session; raises `SandburError`, or `SystemExit` if
     one of them ran the command elsewhere."""
     for extension in list_shipped():
         if extension.before_resume:
             home = load(".agent.config.paths:data_home")(os.environ)
-            load(extension.before_resume)(home, command, words)
+            load(extension.before_resume)(home, command)
 
 
 def _command(name: str, found: dict[str, Any]) -> Command:

@@ -84,6 +84,8 @@ class Command(Declared):
     TAKES_PROGRAM: ClassVar[bool] = False
     """Whether the words after `--` are a program and its arguments."""
     name: str = ""
+    line: tuple[str, ...] = ()
+    """The words of the command line, with the name of the command."""
     overrides: Overrides = MappingProxyType({})
     """The settings that the flags set."""
 

@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             command = parse(words)
             if command.opens_stored:
-                prepare_resume(command, words)
+                prepare_resume(command)
             code = _run(command)
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else 0

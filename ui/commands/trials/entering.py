@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ....agent.extensions.extension import load
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 _RESUME = ".ui.commands.trials.resuming:resume_inside"
 
 
-def enter_trial_of(home: Path, command: Command, words: Sequence[str]) -> None:
+def enter_trial_of(home: Path, command: Command) -> None:
     """Run the command in the copy of a trial if its session belongs to one; then raise `SystemExit`."""
     if (home / "trials").is_dir():
-        load(_RESUME)(home, command, words)
+        load(_RESUME)(home, command)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from ...cli.grammar import Command
 
 
-def resume_inside(home: Path, command: Command, words: Sequence[str]) -> None:
+def resume_inside(home: Path, command: Command) -> None:
     """Run the command in the copy if the session that it opens belongs to a trial; then raise `SystemExit`.
 
     Raises `SandburError` if the copy cannot be entered.
@@ -43,7 +42,7 @@ def resume_inside(home: Path, command: Command, words: Sequence[str]) -> None:
     if trial.state == "applied" or is_inside:
         return
     say(f"Trial {trial.id}: files change only in a copy of {trial.cwd}.")
-    code = asyncio.run(run_inside(place, trial, words))
+    code = asyncio.run(run_inside(place, trial, command.line))
     raise SystemExit(finish_run(settings, place, trial, code, getattr(command, "quiet", False)))
 
 

@@ -90,7 +90,7 @@ def begin_words(command: TryCommand, settings: Settings, trial: Trial, *more: st
     extra = ["-C", os.fspath(trial.path_inside(settings.cwd)), *more]
     if command.overrides.get("mode") is None and "mode" not in settings.sources:
         extra += ["--mode", "auto-edit"]
-    words = sys.argv[1:]
+    words = list(command.line)
     at = words.index("--") if "--" in words else len(words)
     return [*words[:at], *extra, *words[at:]]
 
