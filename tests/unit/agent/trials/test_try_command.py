@@ -83,8 +83,8 @@ def test_a_program_outside_of_the_copy_is_refused(command: Command) -> None:
         "asyncio.run(main())\n"
     )
     done = subprocess.run(
-        command.line()[:1] + ["-c", program], cwd=command.folder, env=command.env, capture_output=True, text=True,
-        check=False,
+        [*command.line()[:1], "-c", program], cwd=command.folder, env=command.env, capture_output=True,
+        text=True, check=False,
     )  # fmt: skip
     assert f"UsageError: Session {trial} works in a copy of" in done.stderr
     assert f"Open it with: sandbur -r {trial}" in done.stderr
@@ -181,9 +181,8 @@ def test_a_large_plain_copy_needs_a_flag(command: Command) -> None:
 
 def test_attempts_are_checked_ranked_and_leave_what_the_check_wrote(command: Command) -> None:
     check = "grep -q two a.txt && touch junk"
-    ended = command.run(
-        "try", "-m", "demo,demo", "write two into a.txt", "--check", check, "--output-format", "json"
-    )
+    task = ("try", "-m", "demo,demo", "write two into a.txt", "--check", check)
+    ended = command.run(*task, "--output-format", "json")
     found = ended.result
     assert ended.code == 0, ended.err
     assert [one["check_exit_code"] for one in found["attempts"]] == [0, 0]
