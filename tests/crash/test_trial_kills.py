@@ -11,7 +11,7 @@ from support.commands.command import TIMEOUT_S, Command
 
 TRY = ("try", "-p", "-m", "demo", "-q")
 KILLED = 137
-POINTS = ("edit_tmp_written", "edit_renamed", "tool_ran", "finished_before_commit", "store_after_commit:3")
+POINTS = ("edit_tmp_written", "edit_renamed", "tool_ran", "store_after_commit:3")
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ....actions.workspace.copies.diff_text import ChangeText, count_lines, diff_files
 from ....actions.workspace.copies.difference import Difference
@@ -69,3 +69,17 @@ def confirm(question: str) -> bool:
         return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         return False
+
+
+def choose(question: str, keys: Mapping[str, str]) -> str:
+    """Ask a person in the terminal until one of the keys or nothing is typed; return the value of the key, or
+    an empty text."""
+    while True:
+        try:
+            answer = input(f"{question} ").strip().lower()
+        except EOFError:
+            return ""
+        if not answer:
+            return ""
+        if answer in keys:
+            return keys[answer]

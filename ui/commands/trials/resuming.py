@@ -43,7 +43,8 @@ def resume_inside(home: Path, command: Command) -> None:
         return
     say(f"Trial {trial.id}: files change only in a copy of {trial.cwd}.")
     code = asyncio.run(run_inside(place, trial, command.line))
-    raise SystemExit(finish_run(settings, place, trial, code, getattr(command, "quiet", False)))
+    finish_run(settings, place, trial, getattr(command, "quiet", False))
+    raise SystemExit(code)
 
 
 def _find_trial_id(command: Command, settings: Settings, folder: Path) -> str:

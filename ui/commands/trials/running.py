@@ -25,12 +25,13 @@ from ...cli.open_session import read_overrides
 from ...terminal.terminal import is_interactive, say
 from ...terminal.text.sanitize import plain
 from .command import BEGINS
-from .report import confirm, report_outcome
+from .report import choose, confirm, report_outcome
 
 if TYPE_CHECKING:
     from .command import TryCommand
 
 _MB = 1_000_000
+_KEYS = {"a": "apply", "d": "diff", "x": "drop"}
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -46,7 +47,26 @@ async def run_task(command: TryCommand) -> int:
     except SandburError:
         place.remove()
         raise
-    return finish_run(settings, place, trial, code, command.quiet)
+    has_changes = finish_run(settings, place, trial, command.quiet)
+    is_watched = is_interactive() and not command.print and command.output_format == "text"
+    if has_changes and is_watched and code == 0:
+        await _decide(command, trial)
+    return code
+
+
+async def _decide(command: TryCommand, trial: Trial) -> None:
+    """Ask a person in the terminal what becomes of the changes, until they are applied, dropped or kept."""
+    while action := choose(
+        "Apply them [a], show them [d], drop them [x], or keep them for later [Enter]?", _KEYS
+    ):
+        chosen = command.but(prompt=action, trial=trial.id, yes=True)
+        try:
+            await chosen.run()
+        except SandburError as error:
+            say(f"sandbur: {plain(str(error))}")
+            return
+        if action != "diff":
+            return
 
 
 def read_trial_settings(command: TryCommand) -> Settings:
@@ -184,8 +204,8 @@ def forward_signals() -> Generator[RunningProcesses]:
             loop.remove_signal_handler(number)
 
 
-def finish_run(settings: Settings, place: TrialPlace, trial: Trial, code: int, is_quiet: bool = False) -> int:
-    """Record the end of a run in a trial, and print what it changed; return the exit code.
+def finish_run(settings: Settings, place: TrialPlace, trial: Trial, is_quiet: bool = False) -> bool:
+    """Record the end of a run in a trial, and print what it changed; return whether it changed anything.
 
     A trial whose run did not begin a session is removed.
     """
@@ -194,11 +214,11 @@ def finish_run(settings: Settings, place: TrialPlace, trial: Trial, code: int, i
         if not store.index.exists(trial.id):
             with suppress(SandburError, OSError):
                 place.remove()
-            return code
+            return False
         differences = end_trial(place, trial)
         effects = find_outside_effects(store, trial.id)
     finally:
         store.close()
     if not is_quiet:
         report_outcome(trial, differences, effects)
-    return code
+    return any(differences)
