@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from ...actions.tools.registry import SERVER_PREFIX, traits_of
 from ...actions.tools.shell.read_only import is_read_only
@@ -109,9 +107,3 @@ def _why_outside(use: ToolUse, sandbox: str, domains: tuple[str, ...]) -> str:
     if sandbox == "off":
         return "a command without a sandbox: network, services, other folders"
     return f"a command with a network: {', '.join(domains)}" if domains else ""
-
-
-def is_same_folder(trial: Trial, folder: Path) -> bool:
-    """Return whether a folder is one of the originals of a trial, or lies in one."""
-    real = Path(os.path.realpath(folder))
-    return any(real.is_relative_to(one.root) for one in trial.folders if not one.is_repository)
