@@ -186,6 +186,9 @@ class SessionSettings(Record):
     """Cost limit of one run, as the person set it in the session; None: as configured."""
     spawned_by: SpawnedBy | None = Field(default=None, exclude_if=lambda by: by is None)
     """Set in the session of a sub-agent."""
+    trial: str = Field(default="", exclude_if=lambda trial: not trial)
+    """The id of the trial in whose copy of the workspace the session works; empty for the workspace
+    itself."""
     imported_seq: int | None = Field(default=None, exclude_if=lambda seq: seq is None)
     """The number of the last imported step, in an imported session; None in other sessions."""
 

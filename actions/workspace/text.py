@@ -130,8 +130,10 @@ _CONTEXT = 3
 _RANGES = re.compile(r"@@ -(\d+)(\S*) \+(\d+)(\S*) @@")
 
 
-def format_diff(old: str, new: str, name: str) -> str:
-    """Return a unified diff of limited length, or one sentence if the comparison would take too long."""
+def format_diff(old: str, new: str, name: str, max_lines: int = MAX_LINES) -> str:
+    """Return a unified diff of at most `max_lines` lines, or one sentence if the comparison would take too
+    long.
+    """
     before, after = _split_lines(old), _split_lines(new)
     start = max(_count_common(before, after) - _CONTEXT, 0)
     before, after = before[start:], after[start:]
@@ -140,7 +142,9 @@ def format_diff(old: str, new: str, name: str) -> str:
     if len(before) * len(after) > _MOST_PAIRS:
         return f"(no diff: from line {start + 1} on, {len(before):,} lines became {len(after):,})"
     diff = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}", n=_CONTEXT)
-    return "\n".join(_cap_lines([text for line in diff for text in _format_diff_line(line, start)]))
+    return "\n".join(
+        _cap_lines([text for line in diff for text in _format_diff_line(line, start)], max_lines)
+    )
 
 
 def _split_lines(text: str) -> list[str]:
@@ -164,10 +168,10 @@ def _format_diff_line(line: str, start: int) -> Iterator[str]:
         yield "\\ No newline at end of file"
 
 
-def _cap_lines(lines: list[str]) -> list[str]:
-    if len(lines) <= MAX_LINES:
+def _cap_lines(lines: list[str], most: int) -> list[str]:
+    if len(lines) <= most:
         return lines
-    return [*lines[:MAX_LINES], f"[{len(lines) - MAX_LINES} more lines of the diff left out]"]
+    return [*lines[:most], f"[{len(lines) - most} more lines of the diff left out]"]
 
 
 MAX_BYTES = 64_000_000

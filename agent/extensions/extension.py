@@ -110,6 +110,13 @@ class Extension(Declared):
     commands that exist only while a session runs."""
     doctor: str = ""
     """The home of a function that takes the settings and yields the `Finding`s of `sandbur doctor`."""
+    before_resume: str = ""
+    """The home of a function that takes the data folder and a parsed `Command` that opens stored sessions. It
+    is called before the command runs. It may run the command in another process and then raise `SystemExit`.
+    It raises `SandburError`."""
+    forget_session: str = ""
+    """The home of a function that takes the data folder and the id of a session that was deleted, and removes
+    the files of the extension about it."""
     agent_files: Mapping[str, str] = MappingProxyType({})
     """The suffix of a file, such as `.yaml` -> the home of a function that takes an `AgentFileText`, the
     environment and the names of further tools, and returns the `AgentParts` of the agent that the file

@@ -24,6 +24,7 @@ SHIPPED = (
     ".agent.extensions.agent_files",
     ".agent.agents",
     ".agent.plans",
+    ".agent.trials",
     ".agent.history.tracking",
     ".agent.history.replay",
     ".ui.acp",

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from ...actions.tools.shell.execution.abandoned import end_abandoned
 from ...actions.workspace.content_cache import sweep_temporaries
+from ..extensions.extension import load
+from ..extensions.registry import list_shipped
 from .wiring import places_of
 
 
@@ -18,8 +20,11 @@ def clear_up(home: Path) -> None:
 
 
 def clear_scratch(home: Path, session_id: str) -> None:
-    """Remove the files that the calls of a deleted session left."""
+    """Remove the files that the calls of a deleted session left, and those of extensions about it."""
     shutil.rmtree(places_of(home, session_id).scratch, ignore_errors=True)
+    for extension in list_shipped():
+        if extension.forget_session:
+            load(extension.forget_session)(home, session_id)
 
 
 def strays(home: Path, sessions: Iterable[str]) -> list[Path]:

@@ -62,6 +62,7 @@ WORKLOADS = {
     "reports": Workload("reports:measure_reports", 800, "turns"),
     "burr_persister": Workload("burr_persister:measure", 800, "steps"),
     "sandbox": Workload("sandbox:measure", 25, "rounds"),
+    "copies": Workload("copies:measure", 10_000, "files"),
     "verdicts": Workload("verdicts:measure", 400, "rounds"),
     "search": Workload("search:measure", 20_000, "files"),
     "tracking_ui": Workload("tracking_ui:measure", 1, "rounds"),

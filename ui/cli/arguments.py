@@ -1,10 +1,13 @@
 """Parses the command line into a typed command."""
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, cast
 
 from ...agent.config.settings import SETTINGS
+from ...agent.extensions.extension import load
+from ...agent.extensions.registry import list_shipped
 from ...state.errors import UsageError
 from ..commands.chat import ChatCommand
 from .argument_types import nearest
@@ -85,9 +88,18 @@ def parse(argv: Sequence[str]) -> Command:
         return parse(argv)
     if extra or last:
         _refuse(parser, [*extra, *last], vars(found).get("prompt"))
-    command = _command(name, vars(found))
+    command = _command(name, vars(found)).but(line=tuple(argv))
     _check(command)
     return _lone_word(command) if isinstance(command, ChatCommand) and not is_literal else command
+
+
+def prepare_resume(command: Command) -> None:
+    """Let extensions prepare a command that opens a stored session; raises `SandburError`, or `SystemExit` if
+    one of them ran the command elsewhere."""
+    for extension in list_shipped():
+        if extension.before_resume:
+            home = load(".agent.config.paths:data_home")(os.environ)
+            load(extension.before_resume)(home, command)
 
 
 def _command(name: str, found: dict[str, Any]) -> Command:

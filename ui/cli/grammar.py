@@ -84,6 +84,8 @@ class Command(Declared):
     TAKES_PROGRAM: ClassVar[bool] = False
     """Whether the words after `--` are a program and its arguments."""
     name: str = ""
+    line: tuple[str, ...] = ()
+    """The words of the command line, with the name of the command."""
     overrides: Overrides = MappingProxyType({})
     """The settings that the flags set."""
 
@@ -101,6 +103,11 @@ class Command(Declared):
     def answers_in(self) -> str:
         """The output format of the command."""
         return "text"
+
+    @property
+    def opens_stored(self) -> bool:
+        """Whether the command may continue a stored session."""
+        return False
 
     def run_at_once(self) -> int | None:
         """Run the command without an event loop and return the exit code; None if it needs an event loop."""

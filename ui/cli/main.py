@@ -38,9 +38,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             print_version()
             code = 0
         else:
-            from .arguments import parse
+            from .arguments import parse, prepare_resume
 
             command = parse(words)
+            if command.opens_stored:
+                prepare_resume(command)
             code = _run(command)
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else 0

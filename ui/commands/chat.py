@@ -67,6 +67,10 @@ class ChatCommand(RunCommand):
     def continues(self) -> bool:
         return self.continue_newest or self.resume is not None
 
+    @property
+    def opens_stored(self) -> bool:
+        return self.continues
+
     def check(self) -> None:
         if self.continue_newest and self.resume is not None:
             raise UsageError("-c and -r contradict each other.", "Keep one of them.")

@@ -17,7 +17,7 @@ from .recorded_ports import Divergence
 from .replay_steps import Moment, RecordedLogs, Values
 
 
-class Difference(NamedTuple):
+class ReplayDifference(NamedTuple):
     """One differing value, recorded and of today. None: the field is missing on that side."""
 
     path: str
@@ -25,9 +25,9 @@ class Difference(NamedTuple):
     today: Any
 
 
-def differences(recorded: Values, today: Values, logs: RecordedLogs) -> list[Difference]:
+def differences(recorded: Values, today: Values, logs: RecordedLogs) -> list[ReplayDifference]:
     """Return the differing values in their JSON form."""
-    found: list[Difference] = []
+    found: list[ReplayDifference] = []
     for name in ApplicationState.model_fields:
         old, new = recorded[name], today[name]
         if old is new:
@@ -71,7 +71,7 @@ def _plain(*calls: PendingCall) -> tuple[PendingCall, ...]:
 
 def _in_plans(
     name: str, old: tuple[VibeStep, ...], new: tuple[VibeStep, ...], logs: RecordedLogs
-) -> Iterator[Difference]:
+) -> Iterator[ReplayDifference]:
     for at, (left, right) in enumerate(zip_longest(old, new)):
         path = f"{name}[{at}]"
         if left is None or right is None:
@@ -82,7 +82,9 @@ def _in_plans(
             yield from _in_histories(f"{path}.chat_history", left.chat_history, right.chat_history, logs)
 
 
-def _in_histories(path: str, old: Transcript, new: Transcript, logs: RecordedLogs) -> Iterator[Difference]:
+def _in_histories(
+    path: str, old: Transcript, new: Transcript, logs: RecordedLogs
+) -> Iterator[ReplayDifference]:
     shared, old_rest, new_rest = _apart(old, new)
     pairs = zip_longest(logs.load_history(old_rest), logs.load_history(new_rest))
     for at, (left, right) in enumerate(pairs, shared):
@@ -127,7 +129,7 @@ def _json(value: Any) -> Any:
     return [_json(one) for one in value] if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownVariableType]
 
 
-def between(path: str, old: Any, new: Any) -> Iterator[Difference]:
+def between(path: str, old: Any, new: Any) -> Iterator[ReplayDifference]:
     """Yield the innermost differing values."""
     if old == new:
         return
@@ -138,7 +140,7 @@ def between(path: str, old: Any, new: Any) -> Iterator[Difference]:
         for at, sides in enumerate(zip_longest(old, new)):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
             yield from between(f"{path}[{at}]", *sides)
     else:
-        yield Difference(path, old, new)
+        yield ReplayDifference(path, old, new)
 
 
 _MOST_LINES = 60
@@ -146,7 +148,7 @@ _MOST_CHARS = 300
 _CONTEXT_LINES = 2
 
 
-def diff_lines(differences: Sequence[Difference]) -> tuple[str, ...]:
+def diff_lines(differences: Sequence[ReplayDifference]) -> tuple[str, ...]:
     """Return the differences as readable lines. If there are too many, the last line says so."""
     lines = list(islice(_lines(differences), _MOST_LINES + 1))
     if len(lines) <= _MOST_LINES:
@@ -155,7 +157,7 @@ def diff_lines(differences: Sequence[Difference]) -> tuple[str, ...]:
     return (*lines[:_MOST_LINES], left)
 
 
-def _lines(differences: Iterable[Difference]) -> Iterator[str]:
+def _lines(differences: Iterable[ReplayDifference]) -> Iterator[str]:
     for path, recorded, today in differences:
         yield f"  {path}:"
         yield from _list_changes(_format_lines(recorded), _format_lines(today))
@@ -199,7 +201,7 @@ def _cut(line: str, around: int = 0) -> str:
 _PLAIN = ("workflow_mode", "execution_mode", "phase", "active_step_id", "turn_open", "last_round_denied")
 
 
-def loose_differences(before: Values, recorded: Values, today: Values) -> list[Difference]:
+def loose_differences(before: Values, recorded: Values, today: Values) -> list[ReplayDifference]:
     """Compare two states after the same step without the wording of texts."""
     old, new = (_outline(before, values) for values in (recorded, today))
     return [difference for name in old for difference in between(name, old[name], new[name])]
@@ -251,29 +253,29 @@ def request_divergence(
 
 def _differences(
     recorded: RequestShape, asked: RequestShape, known: Mapping[str, str], tools: Mapping[str, str]
-) -> Iterator[Difference]:
+) -> Iterator[ReplayDifference]:
     if recorded.fixed_sha256 != asked.fixed_sha256:
         changed = list(_in_tools(known, tools))
-        yield from changed or [Difference("system prompt", recorded.fixed_sha256, asked.fixed_sha256)]
+        yield from changed or [ReplayDifference("system prompt", recorded.fixed_sha256, asked.fixed_sha256)]
     if recorded.forced_tool != asked.forced_tool:
-        yield Difference("forced tool", recorded.forced_tool or "none", asked.forced_tool or "none")
+        yield ReplayDifference("forced tool", recorded.forced_tool or "none", asked.forced_tool or "none")
     if recorded.output != asked.output:
-        yield Difference("form of the answer", recorded.output or "none", asked.output or "none")
+        yield ReplayDifference("form of the answer", recorded.output or "none", asked.output or "none")
     if recorded.histories != asked.histories:
-        yield Difference("histories", *(_sizes(shape) for shape in (recorded, asked)))
+        yield ReplayDifference("histories", *(_sizes(shape) for shape in (recorded, asked)))
 
 
-def _in_tools(known: Mapping[str, str], tools: Mapping[str, str]) -> Iterator[Difference]:
+def _in_tools(known: Mapping[str, str], tools: Mapping[str, str]) -> Iterator[ReplayDifference]:
     for name in dict.fromkeys((*known, *tools)):
         old, new = known.get(name), tools.get(name)
         if old is None or new is None:
             sides = ("not offered" if digest is None else "offered" for digest in (old, new))
-            yield Difference(f"tool {name}", *sides)
+            yield ReplayDifference(f"tool {name}", *sides)
         elif old != new:
             lines = (f"name, description and parameters: digest {digest}" for digest in (old, new))
-            yield Difference(f"tool {name}", *lines)
+            yield ReplayDifference(f"tool {name}", *lines)
     if dict(known) == dict(tools) and list(known) != list(tools):
-        yield Difference("order of the tools", ", ".join(known), ", ".join(tools))
+        yield ReplayDifference("order of the tools", ", ".join(known), ", ".join(tools))
 
 
 def _sizes(shape: RequestShape) -> str:

@@ -77,7 +77,7 @@ _SKIP = 125
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class ProbedStep:
     """The verdict of the command about the files after one step."""
 
     step: int
@@ -92,7 +92,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Bisection:
-    probes: tuple[Trial, ...]
+    probes: tuple[ProbedStep, ...]
     steps: tuple[int, ...]
     """The steps that changed files."""
     good: int | None
@@ -119,7 +119,7 @@ class Bisector:
         left_out: Sequence[Path],
         command: str,
         timeout_s: float,
-        on_probe: Callable[[Trial], None],
+        on_probe: Callable[[ProbedStep], None],
         withheld: Set[str] = frozenset(),
     ) -> None:
         """`withheld` are the environment variables that the command does not see, because a model wrote the
@@ -131,7 +131,7 @@ class Bisector:
         self._limits = CommandLimits(timeout_s, timeout_s, _MAX_OUTPUT_BYTES)
         self._on_probe = on_probe
         self._withheld = withheld
-        self._probes: list[Trial] = []
+        self._probes: list[ProbedStep] = []
         self.unread: tuple[str, ...] = ()
         """The files that could not be copied."""
 
@@ -165,7 +165,7 @@ class Bisector:
         if lacking:
             path, reason = lacking[0]
             more = f" (and {len(lacking) - 1} more)" if len(lacking) > 1 else ""
-            probe = Trial(step, "skip", f"{os.path.relpath(path, self._root)}: {reason}{more}")
+            probe = ProbedStep(step, "skip", f"{os.path.relpath(path, self._root)}: {reason}{more}")
         else:
             probe = await self._run(copy.place, step)
         self._probes.append(probe)
@@ -185,7 +185,7 @@ class Bisector:
             raise cancelled
         return work.result()
 
-    async def _run(self, place: Path, step: int) -> Trial:
+    async def _run(self, place: Path, step: int) -> ProbedStep:
         began = time.monotonic()
         with (
             tempfile.TemporaryDirectory(prefix="sandbur-", ignore_cleanup_errors=True) as folder,
@@ -196,7 +196,7 @@ class Bisector:
             )
             output = (await run_to_end(asyncio.to_thread(capture, spool.output, False))).text
         verdict, ending = _judge_end(ended, self._limits)
-        return Trial(step, verdict, ending, time.monotonic() - began, output)
+        return ProbedStep(step, verdict, ending, time.monotonic() - began, output)
 
 
 def _judge_end(ended: Ended, limits: CommandLimits) -> tuple[_Verdict, str]:

@@ -12,6 +12,9 @@ FOLDERS = ("state", "actions", "agent")
 OF_OTHER_TESTS = {
     "nested_proposed": "crash/test_python_kills.py",
     "nested_finished": "crash/test_python_kills.py",
+    "trial_copied": "crash/test_trial_kills.py",
+    "trial_made": "crash/test_trial_kills.py",
+    "trial_set_aside": "crash/test_trial_kills.py",
     "search_words_written": "databases/test_session_search.py",
 }
 """Points that no scenario of the matrix reaches -> the test that kills at them."""

@@ -14,7 +14,7 @@ from typing import Any
 from rich.text import Text
 
 from ....agent.history.reports.recorded_calls import RecordedCall, read_recorded_calls
-from ....agent.history.time_travel.bisect import Bisection, Bisector, Trial
+from ....agent.history.time_travel.bisect import Bisection, Bisector, ProbedStep
 from ....agent.history.time_travel.touched_files import FileDifference, TouchedFiles, differences_of_steps
 from ....agent.history.timeline import TimelineStep, list_timeline
 from ....agent.models.providers import key_names
@@ -115,15 +115,15 @@ def report_of(store: Store, session_id: str, touched: TouchedFiles, root: Path, 
     return Report(session_id, found, steps, calls, files)
 
 
-def put_probe(probe: Trial) -> None:
+def put_probe(probe: ProbedStep) -> None:
     make_console(sys.stdout).print(*_probe_texts(probe), sep="  ")
 
 
-def say_probe(probe: Trial) -> None:
+def say_probe(probe: ProbedStep) -> None:
     say("  ".join(map(str, _probe_texts(probe))))
 
 
-def _probe_texts(probe: Trial) -> list[Text]:
+def _probe_texts(probe: ProbedStep) -> list[Text]:
     took = f"{probe.seconds:.1f} s" if probe.seconds else ""
     return [
         Text(f"  {_place(probe.step):<16}"),

@@ -33,6 +33,10 @@ class DecideCommand(RunCommand):
     calls: tuple[str, ...] = word("CALL", _CALLS, (), nargs="*")
     record_only: bool = switch("--record-only", "record the decision, run nothing")
 
+    @property
+    def opens_stored(self) -> bool:
+        return not self.record_only
+
     def check(self) -> None:
         if self.calls and self.all:
             raise UsageError("CALL and --all contradict each other.", "Keep one of them.")

@@ -46,6 +46,8 @@ def test_nothing_said_gives_the_defaults(machine: Machine) -> None:
             "agents_per_run": 200,
             "plan_proposals": False,
             "plan_notebook": False,
+            "trial_copy_mb": 2000,
+            "trials_at_once": 3,
             "variables": (),
             "otel": False,
         },

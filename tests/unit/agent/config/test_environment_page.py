@@ -31,6 +31,7 @@ NO_VARIABLES = {
     "OPENAI_ADMIN_KEY": "commands do not see it",
     "CLICOLOR_FORCE": "commands do not see it", "FORCE_COLOR": "commands do not see it",
     "SANDBUR_COMMAND": "from the agent to a supervisor", "SANDBUR_FOLDER": "from the agent to a supervisor",
+    "SANDBUR_TRIAL_BEGINS": "from the command to the process in the copy",
     "SANDBUR_HOOK_FOLDER": "from the agent to the program around a hook",
     "BURR_BACKEND_IMPL": "from the command to the server of Burr",
     "BURR_STORE": "the same", "BURR_TENANT": "the same",

@@ -1,0 +1,46 @@
+"""Trials: runs whose workspace is a copy, and what they changed in it."""
+
+import os
+
+from ..config.setting import Setting
+from ..extensions.extension import CommandEntry, Extension
+
+_VARIABLE = "SANDBUR_TRIAL"
+
+EXTENSION = Extension(
+    name="trials",
+    about="runs in a copy of the workspace, whose changes a person applies or drops",
+    page="try.md",
+    folders=("agent/trials", "ui/commands/trials"),
+    settings=(
+        Setting(
+            "trial_copy_mb",
+            2000,
+            "count",
+            variable="SANDBUR_TRIAL_COPY_MB",
+            about="how many MB a trial copies without a question where a copy can share nothing",
+            after="plan_proposals",
+        ),
+        Setting(
+            "trials_at_once",
+            3,
+            "count",
+            variable="SANDBUR_TRIALS_AT_ONCE",
+            about="how many attempts of `sandbur try -n` run at the same time; others wait",
+            after="trial_copy_mb",
+        ),
+    ),
+    runtime=".agent.trials.trials_runtime:TrialsRuntime",
+    is_used=lambda settings, session: _VARIABLE in os.environ if session is None else bool(session.trial),
+    before_resume=".ui.commands.trials.entering:enter_trial_of",
+    forget_session=".agent.trials.trial:remove_of_session",
+    commands=(
+        CommandEntry(
+            name="try",
+            home=".ui.commands.trials.command:TryCommand",
+            summary="run a task in a copy of the folder, and apply or drop what it changed",
+            after="fork",
+        ),
+    ),
+    doctor=".ui.commands.trials.findings:find_problems",
+)

@@ -1,0 +1,71 @@
+"""Marks the sessions of a trial, and refuses to open one of them outside of its copy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ...state.errors import UsageError
+from ...state.session import SessionSettings
+from ..runtime.agent_definition import Definition
+from ..runtime.extension_runtime import ExtensionRuntime, PromptSection, SessionAdditions, SessionContext
+from .trial import VARIABLE, Trial, TrialPlace
+
+_PROMPT = (
+    "This run is a trial: you work in a copy of the folder. Changes of files stay in the copy until a person"
+    " applies them. Effects outside of the copy, such as requests and services, are real. Commits stay in the"
+    " copy and are not applied, so do not commit unless the task says so."
+)
+
+
+class TrialsRuntime(ExtensionRuntime):
+    async def extend_prompt(self, cwd: Path, definition: Definition) -> PromptSection:
+        trial = find_own_trial(self.process.settings.home, self.process.env)
+        if trial is None or not trial.contains(cwd):
+            return PromptSection()
+        return PromptSection(_PROMPT, {"trial": trial.id})
+
+    def open_session(self, context: SessionContext) -> SessionAdditions:
+        """Raises `UsageError` if a session with a model would work outside of the copy of its trial."""
+        if context.has_model and context.settings.trial:
+            require_inside(self.process.settings.home, context.id, context.settings)
+        return SessionAdditions()
+
+
+def find_own_trial(home: Path, env: Mapping[str, str]) -> Trial | None:
+    """Return the trial in whose copy this process works, or None."""
+    place = TrialPlace(home, env.get(VARIABLE) or "none")
+    if not place.folder.is_dir():
+        return None
+    trial = place.load()
+    return trial if place.is_inside(trial) else None
+
+
+def require_inside(home: Path, session_id: str, settings: SessionSettings) -> Trial:
+    """Return the trial of a session if this process works in its copy, and so does the session.
+
+    Raises `UsageError` otherwise.
+    """
+    place = TrialPlace(home, settings.trial)
+    if not place.folder.is_dir():
+        raise UsageError(
+            f"Session {session_id} worked in trial {settings.trial}, whose copy is gone.",
+            "Begin a new session.",
+        )
+    trial = place.load()
+    if trial.state == "applied":
+        raise UsageError(
+            f"Session {session_id} worked in trial {trial.id}, which is applied.", "Begin a new session."
+        )
+    if not place.is_inside(trial):
+        raise UsageError(
+            f"Session {session_id} works in a copy of {trial.cwd}, and this process is not in that copy.",
+            f"Open it with: sandbur -r {session_id}",
+        )
+    for folder in (settings.cwd, *settings.add_dirs):
+        if not trial.contains(Path(folder)):
+            raise UsageError(
+                f"The folder {folder} is not in the copy of trial {trial.id}.",
+                "Leave the folder out, or begin a new trial with it.",
+            )
+    return trial

@@ -1,0 +1,155 @@
+"""`sandbur try list`, `diff`, `apply` and `drop`."""
+
+from __future__ import annotations
+
+import json
+import os
+import pydoc
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from ....actions.workspace.copies.diff_text import diff_files
+from ....actions.workspace.copies.difference import Difference
+from ....agent.config.load import load_settings
+from ....agent.config.settings import Settings
+from ....agent.extensions.extension import load
+from ....agent.trials.outcome import read_differences
+from ....agent.trials.trial import Trial, TrialPlace, find_trial, list_trials, remove_unfinished
+from ....state.errors import UsageError
+from ...cli.open_session import read_overrides
+from ...terminal.terminal import is_interactive, put, say
+from ...terminal.text.sanitize import expose, one_line
+from ...terminal.text.times import local_time
+from .report import confirm, file_lines, note_lines
+
+if TYPE_CHECKING:
+    from .command import TryCommand
+
+APPLY = ".agent.trials.apply:apply_trial"
+"""The home of the coroutine function that applies a trial: `(settings, trial, differences) -> exit code`."""
+
+
+async def list_all(command: TryCommand) -> int:
+    """Print the trials, the newest first."""
+    settings = _settings(command)
+    remove_unfinished(settings.home)
+    found = list_trials(settings.home)
+    if command.json:
+        put(json.dumps([_describe(settings, trial) for trial in found], indent=1))
+        return 0
+    for trial in found:
+        state = _state(settings, trial)
+        put(
+            f"{trial.id}  {local_time(trial.created)}  {trial.kind:<8} {state:<11} {one_line(trial.cwd)}"
+            f"  {one_line(trial.task)}".rstrip()
+        )
+    if not found:
+        say('There is no trial. Begin one: sandbur try "..."')
+    return 0
+
+
+def _describe(settings: Settings, trial: Trial) -> dict[str, Any]:
+    fields = ("id", "task", "kind", "created", "cwd", "group")
+    return {**{name: getattr(trial, name) for name in fields}, "state": _state(settings, trial)}
+
+
+def _state(settings: Settings, trial: Trial) -> str:
+    """Return the state of a trial; one whose process was killed is interrupted."""
+    if trial.state != "running":
+        return trial.state
+    return "running" if TrialPlace(settings.home, trial.id).is_in_use else "interrupted"
+
+
+async def show_diff(command: TryCommand) -> int:
+    """Print the changes of a trial as unified diffs, page by page in a terminal."""
+    settings, trial = _find(command)
+    found = read_differences(TrialPlace(settings.home, trial.id), trial, command.ignored)
+    if command.json:
+        put(json.dumps([_describe_difference(one) for one in found], indent=1))
+        return 0
+    lines = [line for one in found for line in diff_lines(one)]
+    lines += note_lines(found)
+    text = "\n".join(lines) or f"Trial {trial.id} changed no files."
+    if sys.stdout.isatty() and is_interactive():
+        pydoc.pager(f"{text}\n")
+    else:
+        put(text)
+    return 0
+
+
+def diff_lines(difference: Difference) -> Iterator[str]:
+    """Yield the changes of one folder as text without control characters."""
+    changes = list(diff_files(difference))
+    if changes:
+        yield f"{difference.root}:"
+        yield from file_lines(changes, len(changes))
+    for change in changes:
+        yield ""
+        yield from map(expose, change.text.split("\n"))
+
+
+def _describe_difference(difference: Difference) -> dict[str, Any]:
+    files = [
+        {
+            "path": change.size.file.path,
+            "kind": change.size.file.kind,
+            "added_lines": change.size.added,
+            "removed_lines": change.size.removed,
+            "before": change.size.file.before,
+            "after": change.size.file.after,
+            "note": change.size.note,
+        }
+        for change in diff_files(difference)
+    ]
+    skipped = [asdict(one) for one in difference.skipped]
+    root = os.fspath(difference.root)
+    return {"root": root, "files": files, "skipped": skipped, "notices": list(difference.notices)}
+
+
+async def drop(command: TryCommand) -> int:
+    """Remove a trial with its copy, after a question in a terminal."""
+    settings, trial = _find(command)
+    if not command.yes and is_interactive():
+        is_agreed = confirm(f"Remove trial {trial.id} with all of its changes?")
+        if not is_agreed:
+            say("The trial stays.")
+            return 3
+    try:
+        TrialPlace(settings.home, trial.id).remove()
+    except OSError as error:
+        raise UsageError(
+            f"Not all of trial {trial.id} can be removed: {error.strerror}.", "Run the command again."
+        ) from None
+    say(f"Trial {trial.id} is removed.")
+    return 0
+
+
+async def apply(command: TryCommand) -> int:
+    """Apply the changes of a trial to the original."""
+    settings, trial = _find(command)
+    return await apply_changes(settings, trial, command.ignored, command.yes)
+
+
+async def apply_changes(settings: Settings, trial: Trial, includes_ignored: bool, is_agreed: bool) -> int:
+    """Apply the changes of a trial; return the exit code. Without `is_agreed`, a person is asked."""
+    place = TrialPlace(settings.home, trial.id)
+    with place.hold():
+        found = read_differences(place, trial, includes_ignored)
+        try:
+            apply_trial = load(APPLY)
+        except ModuleNotFoundError:
+            raise UsageError(
+                "This version cannot apply a trial.", f"`sandbur try diff {trial.id}` prints it as a patch."
+            ) from None
+        return await apply_trial(settings, trial, found, is_agreed)
+
+
+def _find(command: TryCommand) -> tuple[Settings, Trial]:
+    settings = _settings(command)
+    return settings, find_trial(settings.home, command.trial, settings.cwd)
+
+
+def _settings(command: TryCommand) -> Settings:
+    return load_settings(read_overrides(command), os.environ)
