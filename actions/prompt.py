@@ -18,7 +18,7 @@ from .ports.message_router import RoutedMessage
 from .turn.burr_action import Changes, graph_action
 from .turn.calls.equipping import announce_tool_changes
 from .turn.calls.tool_results import close_calls
-from .turn.calls.user_command import propose_user_command
+from .turn.calls.user_command import OwnCall, propose_user_command
 from .turn.commands import answer_command
 from .turn.flows.flow_turn import answer_by_command, begin_flow, route_message, route_to_speaker
 from .turn.plan.step_turn import MAX_SUMMARY_CHARS, with_step
@@ -88,13 +88,15 @@ async def prompt(
     user_input: UserContent,
     noted: str = "",
     runs: Origin | None = None,
+    own_call: OwnCall | None = None,
     observes: bool = False,
     hub_messages: Sequence[Message] = (),
 ) -> Changes:
-    """Start a turn with a message, answer a slash command, or propose a shell command of the person.
+    """Start a turn with a message, answer a slash command, or propose a call of the person.
 
     `noted`: the notice of a command that has run already; the step only records it. `runs`: the origin of
-    `user_input` if it is a shell command after a `!`. `observes`: only observed messages are added.
+    `user_input` if it is a shell command after a `!`, or describes `own_call`. `observes`: only observed
+    messages are added.
     `hub_messages`: messages of a hub, which come before this one.
     """
     if observes:
@@ -105,7 +107,7 @@ async def prompt(
         return {
             **_NEW_TURN,
             "turn_open": False,
-            **await propose_user_command(given_message, runs, closed, ports),
+            **await propose_user_command(given_message, runs, closed, ports, own_call),
         }
     message = person_message(given_message)
     text = message.display_text

@@ -45,6 +45,7 @@ from .sub_agents import SubAgents as SubAgents
 from .tool import BadArguments as BadArguments
 from .tool import CallsTools as CallsTools
 from .tool import FilesRun as FilesRun
+from .tool import Fingerprinted as Fingerprinted
 from .tool import HoldsSecrets as HoldsSecrets
 from .tool import KeptResults as KeptResults
 from .tool import LeavesProcesses as LeavesProcesses

@@ -15,6 +15,7 @@ from ...state.calls import (
     Effect,
     FileChange,
     FileChanges,
+    FingerprintedFile,
     KeptResult,
     PendingCall,
 )
@@ -269,7 +270,11 @@ class ToolTraits:
     begins_plan: bool = False
     """Whether a call proposes a plan that a person has to approve. It runs only outside of a plan."""
     is_of_flow: bool = False
-    """Whether only flows may call it. No request lists it, and a call by a model is refused."""
+    """Whether only flows and commands of a person may call it. No request lists it, and a call by a model is
+    refused.
+    """
+    has_write_rules: bool = False
+    """Whether rules for the built-in tools that write files apply to its calls, too."""
 
 
 @runtime_checkable
@@ -375,6 +380,18 @@ class NeedsInputs(Protocol):
 
     def missing_deps(self, inputs: RunInputs) -> str:
         """Return the type of the dependencies that the tool needs and the run lacks, or an empty text."""
+        ...
+
+
+@runtime_checkable
+class Fingerprinted(Protocol):
+    """A tool that says itself what the approval of a call depends on, in place of the files it names.
+
+    It compares these files itself before it changes them.
+    """
+
+    def take_fingerprints(self, arguments: Any) -> Sequence[FingerprintedFile]:
+        """Return what an approval covers. If any of it changes, the approval is void."""
         ...
 
 

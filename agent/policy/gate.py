@@ -136,7 +136,7 @@ class Policy:
 
     def _check_deny_rules(self, call: Call) -> Verdict | None:
         for rule in self._deny:
-            if rule.names(call.tool) and self._hits(rule, call):
+            if call.is_named_by(rule) and self._hits(rule, call):
                 return Verdict("deny", f"denied by rule {rule.text}", rule.text)
         rule, _ = self._find_hiding_rules(call)
         if rule is not None:
@@ -153,7 +153,7 @@ class Policy:
 
     def _question(self, call: Call) -> Verdict | None:
         for rule in self._ask_rules:
-            if rule.names(call.tool) and self._hits(rule, call):
+            if call.is_named_by(rule) and self._hits(rule, call):
                 return Verdict("ask", f"asked for by rule {rule.text}", rule.text)
         _, near = self._find_hiding_rules(call)
         if near is not None:
@@ -183,7 +183,7 @@ class Policy:
     def _check_doubts(self, call: Call) -> Verdict | None:
         """Return a question if a command may run parts that deny rules cannot be checked against, or None."""
         for rule in self._deny:
-            if rule.names(call.tool) and rule.pattern is not None and call.sight.doubts:
+            if call.is_named_by(rule) and rule.pattern is not None and call.sight.doubts:
                 why = next(iter(call.sight.doubts))
                 return Verdict("ask", f"may run what the rule {rule.text} denies: {why}", rule.text)
         return None
@@ -201,7 +201,7 @@ class Policy:
             return None
 
         judge = web_rules.verdict if call.traits.reaches == "address" else web_rules.service_verdict
-        allow = [rule for rule in self._allow if rule.names(call.tool)]
+        allow = [rule for rule in self._allow if call.is_named_by(rule)]
         verdict = judge(call.tool, call.subject, mode, allow)
         if verdict.decision != "ask":
             return verdict
@@ -248,7 +248,7 @@ class Policy:
         if call.traits.runs_commands and self._cwd_of(call) != self._workspace.cwd:
             return None
         if call.traits.reaches == "address":
-            named = (rule for rule in self._plan if rule.names(call.tool))
+            named = (rule for rule in self._plan if call.is_named_by(rule))
             rules = [rule.text for rule in named if web_rules.covers(rule.pattern, call.subject)][:1]
         else:
             rules = self._find_covering(self._plan, call)
@@ -374,7 +374,7 @@ class Policy:
         return self._find_covering(self._allow, call)
 
     def _find_covering(self, allow: Sequence[Rule], call: Call) -> list[str]:
-        rules = [rule for rule in allow if rule.names(call.tool)]
+        rules = [rule for rule in allow if call.is_named_by(rule)]
         if not rules:
             return []
         whole = next((rule for rule in rules if rule.pattern is None), None)
@@ -388,7 +388,7 @@ class Policy:
         return any(
             rule.pattern is not None and literal_of(rule.pattern) == call.subject.strip()
             for rule in self._allow
-            if rule.names(call.tool)
+            if call.is_named_by(rule)
         )
 
     def _covering_command(self, rules: Sequence[Rule], call: Call) -> list[str]:

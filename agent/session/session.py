@@ -12,7 +12,7 @@ from ...actions.ports import Ports, RunInputs, ToolListing
 from ...actions.ports.events import Event, Notice, RunStarted
 from ...actions.turn.calls.recovery import triage
 from ...actions.turn.calls.tool_results import sweep
-from ...actions.turn.calls.user_command import shell_of, without_secrets
+from ...actions.turn.calls.user_command import OwnCall, shell_of, without_secrets
 from ...actions.turn.commands import answer_command
 from ...actions.turn.model_call import refusal_of
 from ...actions.turn.output.answer_check import allow_another_try, find_run_output
@@ -162,6 +162,18 @@ class Session:
             raise UsageError("This session has no tool that runs commands.")
         masked = without_secrets(encodable(command.strip()), tool, self.ports.masker)
         return self._start(RunInput("prompt", {"user_input": f"!{masked}", "runs": origin}))
+
+    def run_tool(self, tool: str, arguments: str, command: str) -> AsyncIterator[Event]:
+        """Make a call of a tool for a command of the person, as `run_command` does for a shell command.
+
+        `arguments` is a JSON object without secrets, `command` the text that the person typed. Raises
+        `UsageError` if the session has no such tool.
+        """
+        if tool not in self.ports.toolbox:
+            raise UsageError(f"This session has no tool {tool}.", "Use a session of the command `sandbur`.")
+        masked = self.ports.masker.text(encodable(command.strip()))
+        inputs = {"user_input": masked, "runs": "person", "own_call": OwnCall(tool, arguments)}
+        return self._start(RunInput("prompt", inputs))
 
     def note(self, command: str, notice: str) -> AsyncIterator[Event]:
         """Record a command that was carried out by changing this object or its settings."""

@@ -32,6 +32,7 @@ from ....state.conversation.messages import (
 from ....state.conversation.usage import Usage
 from ....state.process.crashpoints import reach
 from ...ports import Journal, Ports, Resumable, Toolbox, ToolOutcome, implements
+from ..commands import parse_shell_command
 from ..plan.approved import begin_plan
 from .equipping import merge_equipment
 
@@ -142,7 +143,7 @@ def with_results(
     own = {call.call_id: call for call in state.pending_tool_calls if call.origin != "model"}
     answers = [one for one in results if not parent_call_id_of(one.call_id)]
     messages = [
-        _make_command_message(own[one.call_id], one) if one.call_id in own else tool_message(one)
+        _make_command_message(own[one.call_id], one, state) if one.call_id in own else tool_message(one)
         for one in answers
     ]
     if state.note and not left:
@@ -167,10 +168,12 @@ def _change_speaker(state: ApplicationState, results: Iterable[ToolResult]) -> d
     return {"hand_off": newest if newest.agent else None, "graph_version": version}
 
 
-def _make_command_message(call: PendingCall, result: ToolResult) -> Message:
+def _make_command_message(call: PendingCall, result: ToolResult, state: ApplicationState) -> Message:
     """Return the message with the call of a person or a flow and its result; no model requested it."""
     use = ToolUse(call_id=call.call_id, tool=call.tool, arguments=call.arguments, masked=call.masked)
-    return flow_call_message(use, result) if call.origin == "flow" else user_command_message(use, result)
+    if call.origin == "flow":
+        return flow_call_message(use, result)
+    return user_command_message(use, result, parse_shell_command(state.user_input) is not None)
 
 
 def result(

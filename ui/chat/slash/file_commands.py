@@ -88,7 +88,8 @@ async def undo(context: SlashContext, words: str) -> SlashResult:
     if step is None:
         tell(context, "There are no messages yet.")
         return DONE
-    plan = await restore_plan(runtime.store, session.id, step.seq, [Path(session.settings.cwd)])
+    folders = [Path(each) for each in (session.settings.cwd, *session.settings.add_dirs)]
+    plan = await restore_plan(runtime.store, session.id, step.seq, folders)
     if not plan.steps:
         tell(context, "The last turn changed no files that could be brought back.")
         return DONE
