@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ...actions.ports import ToolSource
 from ...state.errors import UsageError
 from ...state.session import SessionSettings
 from ..runtime.agent_definition import Definition
 from ..runtime.extension_runtime import ExtensionRuntime, PromptSection, SessionAdditions, SessionContext
-from .trial import VARIABLE, Trial, TrialPlace
+from .applying.tool import ApplySource, ApplyTool
+from .trial import VARIABLE, Trial, TrialPlace, trials_folder
 
 _PROMPT = (
     "This run is a trial: you work in a copy of the folder. Changes of files stay in the copy until a person"
@@ -19,6 +21,15 @@ _PROMPT = (
 
 
 class TrialsRuntime(ExtensionRuntime):
+    def tool_sources(
+        self, session: SessionSettings, definition: Definition, needs_model: bool
+    ) -> Sequence[ToolSource]:
+        """Return the source of the tool that applies a trial. A session in a trial has none."""
+        home = self.process.settings.home
+        if session.trial or not trials_folder(home).is_dir():
+            return ()
+        return (ApplySource(ApplyTool(home)),)
+
     async def extend_prompt(self, cwd: Path, definition: Definition) -> PromptSection:
         trial = find_own_trial(self.process.settings.home, self.process.env)
         if trial is None or not trial.contains(cwd):

@@ -32,7 +32,7 @@ applied. `merge`: both changes are joined; what cannot be joined is left out. `s
 
 
 @dataclass(frozen=True, slots=True)
-class FileVersion:
+class PresentFile:
     """The present state of a file or link."""
 
     status: FileStat | None = None
@@ -60,7 +60,7 @@ class ApplyStep:
     path: Path
     root: Path
     """The folder of the difference. No folder between it and the file is a link."""
-    now: FileVersion
+    now: PresentFile
     after: str | None
     """The SHA-256 of the new content; None to remove the file."""
     mode: int | None
@@ -202,7 +202,7 @@ class _Planner:
             is_undoable=is_undoable,
         )
 
-    def _merge(self, path: Path, file: ChangedFile, now: FileVersion, why: str) -> bytes:
+    def _merge(self, path: Path, file: ChangedFile, now: PresentFile, why: str) -> bytes:
         if self._on_conflict != "merge":
             raise FileProblem(why)
         if (known := self._earlier.get(str(path))) is not None and now.digest in (
@@ -221,7 +221,7 @@ class _Planner:
             raise FileProblem(f"{why}, and both changed the same lines")
         return merged
 
-    def _take_room(self, path: Path, now: FileVersion) -> bool:
+    def _take_room(self, path: Path, now: PresentFile) -> bool:
         """Return whether the present content will be stored."""
         if now.status is None:
             return True
@@ -278,29 +278,29 @@ def _name(path: Path, root: Path | None) -> str:
     return encodable(str(path.relative_to(root) if root is not None and is_below else path))
 
 
-def _read_version(path: Path, removed: Set[Path]) -> FileVersion:
+def _read_version(path: Path, removed: Set[Path]) -> PresentFile:
     try:
         status = read_status(path)
     except FileNotFoundError:
-        return FileVersion()
+        return PresentFile()
     except NotADirectoryError:
         if any(folder in removed for folder in path.parents):
-            return FileVersion()
+            return PresentFile()
         raise FileProblem("a folder above it is a file now") from None
     if stat.S_ISDIR(status.st_mode):
         _require_emptied(path, removed)
-        return FileVersion()
+        return PresentFile()
     now = FileStat.of(status)
     if stat.S_ISLNK(status.st_mode):
         target = os.fsencode(read_link(path))
-        return FileVersion(now, status.st_mode, digest_of(target), target)
+        return PresentFile(now, status.st_mode, digest_of(target), target)
     if not stat.S_ISREG(status.st_mode):
         raise FileProblem("it is not a regular file now")
     mode = to_recorded_mode(status.st_mode)
     if status.st_size > MAX_KEPT_BYTES:
-        return FileVersion(now, mode, digest_file(path))
+        return PresentFile(now, mode, digest_file(path))
     content = b"".join(read_chunks(path))
-    return FileVersion(now, mode, digest_of(content), content)
+    return PresentFile(now, mode, digest_of(content), content)
 
 
 def _require_emptied(folder: Path, removed: Set[Path]) -> None:
@@ -317,13 +317,13 @@ def _require_recordable(path: Path) -> None:
         raise FileProblem("its name is not valid UTF-8, so the change cannot be recorded")
 
 
-def _require_writable(path: Path, now: FileVersion) -> None:
+def _require_writable(path: Path, now: PresentFile) -> None:
     is_link = now.mode is not None and stat.S_ISLNK(now.mode)
     if now.status is not None and not is_link and not os.access(path, os.W_OK):
         raise FileProblem("it is read-only")
 
 
-def _mode_after(file: ChangedFile, now: FileVersion) -> int | None:
+def _mode_after(file: ChangedFile, now: PresentFile) -> int | None:
     """Return the new mode: the present one unless the trial changed it.
 
     No file gets set-user or set-group bits, with which a program has the rights of its owner.
@@ -335,7 +335,7 @@ def _mode_after(file: ChangedFile, now: FileVersion) -> int | None:
     return file.after_mode & 0o777
 
 
-def _why_moved_on(file: ChangedFile, now: FileVersion) -> str:
+def _why_moved_on(file: ChangedFile, now: PresentFile) -> str:
     """Return why the file is not what it was at the beginning of the trial, or an empty text if it is."""
     if file.before_mode is None:
         return "" if now.status is None else "a file of this name was created since the trial began"

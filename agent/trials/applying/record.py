@@ -21,7 +21,7 @@ _MERGED = "merged"
 ApplyState = Literal["planned", "writing", "applied", "undone"]
 
 
-class Merge(Record):
+class RecordedMerge(Record):
     """A merge of one file."""
 
     before: str
@@ -40,7 +40,7 @@ class ApplyRecord(Record):
     session_id: str
     """The session that makes the apply."""
     call_id: str
-    merged: dict[str, Merge] = Field(default_factory=dict[str, Merge])
+    merged: dict[str, RecordedMerge] = Field(default_factory=dict[str, RecordedMerge])
     """The merges by absolute path."""
     earlier: tuple[tuple[str, str], ...] = ()
     """The sessions and calls of earlier applies that were begun, the oldest first."""
@@ -92,7 +92,7 @@ def begin_record(folder: Path, session_id: str, call_id: str, plan: ApplyPlan) -
             place = Path(os.path.realpath(folder)) / _MERGED
             place.mkdir(mode=0o700, exist_ok=True)
             write_durably(place / step.after, step.merged)
-            merged.setdefault(str(step.path), Merge(before=step.now.digest, after=step.after))
+            merged.setdefault(str(step.path), RecordedMerge(before=step.now.digest, after=step.after))
     earlier: tuple[tuple[str, str], ...] = ()
     if before is not None:
         earlier = before.earlier if is_again else tuple(reversed(before.calls))

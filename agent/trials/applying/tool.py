@@ -20,6 +20,8 @@ from ....state.calls import Effect, FileChange, FingerprintedFile
 from ....state.errors import UsageError
 from ....state.process.cancellation import wait_until_done
 from ....state.process.crashpoints import reach
+from ..outcome import read_differences
+from ..trial import Trial, TrialPlace, find_trial
 from .files import Applied, apply_steps
 from .plan import (
     ApplyPlan,
@@ -41,36 +43,23 @@ _MOST_LISTED = 20
 """The most files that one part of a result names."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrialFiles:
-    """A trial as an apply needs it."""
-
-    id: str
-    folder: Path
-    """The folder of the trial, where its record of the apply is."""
-    differences: tuple[Difference, ...]
-    """One for each folder of the trial that has changes."""
-
-
-FindTrial = Callable[[str], TrialFiles]
-"""Returns the trial with this id, or the only one whose id begins so. Raises `UsageError` if there is none,
-and for a trial that runs.
-"""
-
-
 class ApplyArguments(ToolArguments):
     trial: PlainText = Field(description="The id of the trial.")
     merge: bool = Field(
         False, description="Join both changes of a file that changed meanwhile; leave it out if that fails."
     )
     skip_conflicts: bool = Field(False, description="Leave out files that changed meanwhile.")
+    ignored: bool = Field(False, description="Also write files that git ignores.")
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyOrder:
     """The parsed arguments of a call. The same difference is judged, approved and applied."""
 
-    trial: TrialFiles
+    trial: Trial
+    place: TrialPlace
+    differences: tuple[Difference, ...]
+    """One for each folder of the trial."""
     on_conflict: OnConflict
     digest: str
     """The SHA-256 of the difference."""
@@ -87,9 +76,9 @@ class ApplyTool:
     effect: Effect = "idempotent"
     spec = spec_of(NAME, _DESCRIPTION, ApplyArguments)
 
-    def __init__(self, find: FindTrial, is_listed: bool = False) -> None:
-        """If `is_listed` is false, no model gets to know the tool; only a person can call it."""
-        self._find = find
+    def __init__(self, home: Path, is_listed: bool = False) -> None:
+        """`home` is the data folder. If `is_listed` is false, only a person can call the tool."""
+        self._home = home
         self.traits = ToolTraits(
             subject="trial", word="apply", writes_files=True, has_write_rules=True, is_resumable=True,
             is_of_flow=not is_listed,
@@ -100,12 +89,15 @@ class ApplyTool:
         if parsed.merge and parsed.skip_conflicts:
             raise BadArguments("`merge` and `skip_conflicts` contradict each other: keep one of them.")
         try:
-            trial = self._find(parsed.trial)
+            trial = find_trial(self._home, parsed.trial, Path("/"))
+            place = TrialPlace(self._home, trial.id)
+            found = tuple(read_differences(place, trial, parsed.ignored))
         except UsageError as problem:
             raise BadArguments(" ".join(filter(None, (problem.message, problem.hint)))) from None
         on_conflict: OnConflict = "merge" if parsed.merge else "skip" if parsed.skip_conflicts else "refuse"
-        digest = digest_differences(trial.differences)
-        return ApplyOrder(trial, on_conflict, digest, tuple(_list_paths(trial.differences)))
+        return ApplyOrder(
+            trial, place, found, on_conflict, digest_differences(found), tuple(_list_paths(found))
+        )
 
     def effect_of(self, arguments: ApplyOrder) -> Effect:
         return self.effect
@@ -155,35 +147,43 @@ class _Work:
     cwd: Path
 
     def run(self, is_cancelled: Callable[[], bool]) -> ToolOutcome:
-        folder = self.order.trial.folder
-        record = change_state(folder, self.record, "writing")
+        try:
+            with self.order.place.hold():
+                return self._run(is_cancelled)
+        except UsageError as problem:
+            return ToolOutcome("error", f"Nothing was written: {problem.message} {problem.hint}")
+
+    def _run(self, is_cancelled: Callable[[], bool]) -> ToolOutcome:
+        place, trial = self.order.place, self.order.trial
+        record = change_state(place.folder, self.record, "writing")
         reach("apply_begun")
         done = apply_steps(self.plan.steps, is_cancelled)
         if done.is_stopped:
             return ToolOutcome("interrupted", "Stopped.")
         reach("apply_written")
-        change_state(folder, record, "applied")
+        place.save(trial.model_copy(update={"state": "applied"}))
+        change_state(place.folder, record, "applied")
         text = "\n".join(_describe(self.order, self.plan, done, self.cwd))
         return ToolOutcome("error" if done.failed else "ok", text)
 
 
 def _prepare(order: ApplyOrder, context: ToolContext) -> Prepared | ToolOutcome:
-    trial = order.trial
+    folder = order.place.folder
     session_id, call_id = context.session_id, context.call_id
-    known = ApplyRecord.load(trial.folder)
+    known = ApplyRecord.load(folder)
     is_again = known is not None and known.is_of(session_id, call_id)
     # What was begun is finished: then a file that changed meanwhile is left out.
     is_begun = known is not None and is_again and known.state == "writing"
     on_conflict: OnConflict = "skip" if is_begun and order.on_conflict == "refuse" else order.on_conflict
-    earlier = known.load_merges(trial.folder) if known is not None and is_again else {}
+    earlier = known.load_merges(folder) if known is not None and is_again else {}
     holds_secret = None if context.masker is None else context.masker.holds_secret
-    plan = plan_apply(trial.differences, on_conflict, earlier, holds_secret)
+    plan = plan_apply(order.differences, on_conflict, earlier, holds_secret)
     if plan.conflicts and on_conflict == "refuse":
         return ToolOutcome("error", "\n".join(_refuse(order, plan, context.cwd)))
     if not plan.steps and not is_begun:
         return ToolOutcome("ok", "\n".join(_describe(order, plan, Applied(), context.cwd)))
     try:
-        record = begin_record(trial.folder, session_id, call_id, plan)
+        record = begin_record(folder, session_id, call_id, plan)
     except (OSError, FileProblem) as problem:
         return ToolOutcome("error", f"Nothing was written: the trial's folder cannot be written ({problem}).")
     pre_images = {
