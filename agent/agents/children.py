@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, cast
 
 from ...actions.ports import CallSuspended, ToolContext, ToolOutcome
@@ -19,6 +20,7 @@ from ...state.calls import CallDecision, PendingCall, SubAgentCall
 from ...state.errors import SandburError, StoreError, UsageError
 from ...state.session import SessionSettings, SpawnedBy
 from ...state.store.store import Store
+from ..extensions.extension import load
 from ..runtime.agent_definition import Definition, SubAgentDefinition, make_like
 from ..runtime.extension_runtime import ProcessContext
 from ..session.run import Limits
@@ -31,6 +33,7 @@ from .task import Seat, Startable, Task, child_session_id, describe_sub_agent
 Conclude = Callable[[Session, Session, RunFinished], ToolOutcome]
 """Returns the outcome of a call from its session, that of the sub-agent, and the end of the sub-agent's run.
 Raises `CallSuspended`."""
+DESCRIBE_CHANGES = ".agent.trials.isolation:describe_changes"
 _AT_PARENT = "at the agent that started it"
 """Where a call of a sub-agent was decided."""
 _MOST_UNREAD = 64
@@ -94,7 +97,7 @@ class Children:
                     _require_parent_may_go_on(parent, child, end)
                     if task.branch is not None:
                         return await task.branch.report(child, end)
-                    return conclude(parent, child, end)
+                    return await self._add_changes(parent, child, conclude(parent, child, end))
                 waiting = _relay_waiting_calls(child, task, by.agents[-1], context.call_id)
                 decisions = await self._ask_beside_others(parent, child, end, waiting)
                 if not decisions:
@@ -121,7 +124,7 @@ class Children:
                 parent, agent, task, context.call_id, child_id, self._process
             )
         else:
-            settings = renew_child_settings(stored, parent, agent)
+            settings = renew_child_settings(stored, parent, agent, self._process)
         mode = narrow_mode(settings.mode, parent.state.mode_of_sub_agents)
         child = await self._process.open_session(
             child_id,
@@ -136,6 +139,15 @@ class Children:
         if child.state.execution_mode != mode:
             child.change_mode(mode)
         return by, child
+
+    async def _add_changes(self, parent: Session, child: Session, outcome: ToolOutcome) -> ToolOutcome:
+        """Return the outcome with what the sub-agent changed in its copy, if it worked in one of its own."""
+        if child.settings.trial != child.id:
+            return outcome
+        changes = await asyncio.to_thread(
+            load(DESCRIBE_CHANGES), self._process.settings, child.store, child.id
+        )
+        return replace(outcome, content=f"{outcome.content}\n{changes}")
 
     def _count(self, parent: Session) -> None:
         most = self._process.settings.of("agents_per_run")

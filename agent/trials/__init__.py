@@ -1,25 +1,11 @@
 """Trials: runs whose workspace is a copy, and what they changed in it."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
 
 from ..config.setting import Setting
 from ..extensions.extension import CommandEntry, Extension
 
-if TYPE_CHECKING:
-    from ...state.session import SessionSettings
-    from ..config.settings import Settings
-
 _VARIABLE = "SANDBUR_TRIAL"
-
-
-def _is_used(settings: Settings, session: SessionSettings | None) -> bool:
-    """Return whether a session works in a trial, or there are trials that it may apply."""
-    if session is None:
-        return _VARIABLE in os.environ
-    return bool(session.trial) or os.path.isdir(f"{settings.home}/trials")  # noqa: PTH112 -- help loads no pathlib
 
 
 EXTENSION = Extension(
@@ -46,7 +32,8 @@ EXTENSION = Extension(
         ),
     ),
     runtime=".agent.trials.trials_runtime:TrialsRuntime",
-    is_used=_is_used,
+    # Every session may apply trials, or have agents that work in copies.
+    is_used=lambda settings, session: session is not None or _VARIABLE in os.environ,
     before_resume=".ui.commands.trials.entering:enter_trial_of",
     forget_session=".agent.trials.trial:remove_of_session",
     commands=(

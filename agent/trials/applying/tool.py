@@ -260,8 +260,9 @@ class ApplySource:
 
     name = "trials"
 
-    def __init__(self, tool: ApplyTool) -> None:
-        self._tool = tool
+    def __init__(self, home: Path, is_listed: bool) -> None:
+        """The arguments are those of `ApplyTool`."""
+        self._tool = ApplyTool(home, is_listed)
 
     async def tools(self) -> Sequence[Tool]:
         return (self._tool,)
