@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from .agent.session.observers import Observer
     from .agent.session.question_board import OpenQuestion, QuestionBoard
     from .agent.session.run import Limits
+    from .agent.trials.agent_trial import AgentTrial, TrialChange
     from .agent.version import VERSION as __version__  # noqa: N811
     from .state.application import Usage
     from .state.burr.persister import AsyncSandburPersister, SandburPersister
@@ -107,6 +108,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Agent",
     "AgentSession",
+    "AgentTrial",
     "AsyncSandburPersister",
     "Audio",
     "CallLimit",
@@ -200,6 +202,7 @@ __all__ = [
     "ToolServers",
     "ToolSpec",
     "ToolUse",
+    "TrialChange",
     "Unreachable",
     "Usage",
     "UserAnswer",
@@ -245,6 +248,8 @@ _HOMES = {
     "ChildResult": ("sandbur.agent.sdk.runs.result", "ChildResult"),
     "Agent": ("sandbur.agent.sdk.agent", "Agent"),
     "AgentSession": ("sandbur.agent.sdk.session", "AgentSession"),
+    "AgentTrial": ("sandbur.agent.trials.agent_trial", "AgentTrial"),
+    "TrialChange": ("sandbur.agent.trials.agent_trial", "TrialChange"),
     "AsyncSandburPersister": ("sandbur.state.burr.persister", "AsyncSandburPersister"),
     "Audio": ("sandbur.state.conversation.attachments", "Audio"),
     "CallLimit": ("sandbur.agent.extensions.middleware.call_limit", "CallLimit"),

@@ -56,6 +56,7 @@ from .runs.rules import OutputValidator, RunRules, split_instructions
 from .runs.stream import EventStream, StreamedRun
 from .session import AgentSession
 from .stored_sessions import Opening, SessionArguments, SessionInfo, SessionQuery, list_sessions, load_history
+from .trial_runs import RunsTrials
 
 if TYPE_CHECKING:
     from ..extensions.middleware.middleware import Middleware
@@ -64,7 +65,7 @@ OwnT = TypeVar("OwnT")
 ValidatorT = TypeVar("ValidatorT", bound=Callable[..., Any])
 
 
-class Agent(HasHooks, Generic[OutputT]):
+class Agent(HasHooks, RunsTrials[OutputT], Generic[OutputT]):
     """An agent that stores every step before it begins the next one.
 
     By default its sessions are in the store of the command `sandbur`, which can list, approve

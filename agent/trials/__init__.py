@@ -1,12 +1,7 @@
 """Trials: runs whose workspace is a copy, and what they changed in it."""
 
-import os
-
 from ..config.setting import Setting
 from ..extensions.extension import CommandEntry, Extension
-
-_VARIABLE = "SANDBUR_TRIAL"
-
 
 EXTENSION = Extension(
     name="trials",
@@ -32,8 +27,8 @@ EXTENSION = Extension(
         ),
     ),
     runtime=".agent.trials.trials_runtime:TrialsRuntime",
-    # Every session may apply trials, or have agents that work in copies.
-    is_used=lambda settings, session: session is not None or _VARIABLE in os.environ,
+    # Every session may apply trials, have agents that work in copies, or begin in one.
+    is_used=lambda settings, session: True,
     before_resume=".ui.commands.trials.entering:enter_trial_of",
     forget_session=".agent.trials.trial:remove_of_session",
     commands=(

@@ -6,7 +6,7 @@ Such a copy takes the place of nothing, because the sub-agent works in the proce
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ def isolate(settings: Settings, session: SessionSettings, trial_id: str, task: s
         "trial": trial.id,
         "system_prompt": f"{prompt}\n\n{_PLACE.format(root=root, cwd=cwd)}",
     }
-    return session.model_copy(update=moved | _translate_rules(session, trial))
+    return session.model_copy(update=moved | _move_rules(session, trial.cwd, trial))
 
 
 def _make(settings: Settings, session: SessionSettings, trial_id: str, task: str) -> Trial:
@@ -70,7 +70,7 @@ def renew(home: Path, session: SessionSettings) -> SessionSettings:
     """Return the settings of a stored session in a copy, after the rules of its parent were added to it."""
     trial = TrialPlace(home, session.trial).load()
     places = tuple(_list_added(trial, session.add_dirs))
-    return session.model_copy(update={"add_dirs": places} | _translate_rules(session, trial))
+    return session.model_copy(update={"add_dirs": places} | _move_rules(session, trial.cwd, trial))
 
 
 def describe_changes(settings: Settings, store: Any, trial_id: str) -> str:
@@ -116,24 +116,34 @@ def _list_added(trial: Trial, folders: Iterable[str]) -> Iterator[str]:
     yield from dict.fromkeys(os.fspath(trial.path_inside(Path(os.path.realpath(one)))) for one in folders)
 
 
-def _translate_rules(session: SessionSettings, trial: Trial) -> dict[str, tuple[str, ...]]:
-    """Return the rules of a session, and those with an absolute path in the workspace also for the copy."""
-    pairs = list(_list_places(session, trial))
+def _move_rules(session: SessionSettings, cwd: str, trial: Trial) -> dict[str, tuple[str, ...]]:
+    """Return the rules of a session for a copy of its folders."""
+    rules = {key: getattr(session, key) for key in _RULES}
+    return translate_rules(rules, (session.cwd, cwd, *session.add_dirs), trial)
+
+
+def translate_rules(
+    rules: Mapping[str, Sequence[str]], folders: Sequence[str | Path], trial: Trial
+) -> dict[str, tuple[str, ...]]:
+    """Return rules by their kind. Those with an absolute path in the workspace hold for the copy, too.
+
+    `folders` are those of the workspace as they are named.
+    """
+    pairs = list(_list_places(folders, trial))
     found: dict[str, tuple[str, ...]] = {}
-    for key in _RULES:
-        rules: Sequence[str] = getattr(session, key)
-        moved = (rule.replace(old, new) for rule in rules for old, new in pairs if old in rule)
-        found[key] = tuple(dict.fromkeys((*rules, *moved)))
+    for key, given in rules.items():
+        moved = (rule.replace(old, new) for rule in given for old, new in pairs if old in rule)
+        found[key] = tuple(dict.fromkeys((*given, *moved)))
     return found
 
 
-def _list_places(session: SessionSettings, trial: Trial) -> Iterator[tuple[str, str]]:
+def _list_places(folders: Sequence[str | Path], trial: Trial) -> Iterator[tuple[str, str]]:
     """Yield the ways to write a folder of the workspace, each with the path of its copy."""
     home = os.path.expanduser("~")  # noqa: PTH111 -- a text is needed
     for folder in trial.folders:
         if not folder.copy_path:
             continue
-        named = [one for one in (session.cwd, *session.add_dirs) if os.path.realpath(one) == folder.root]
+        named = [os.fspath(one) for one in folders if os.path.realpath(one) == folder.root]
         for name in dict.fromkeys((folder.root, *named)):
             yield name, folder.copy_path
             if name.startswith(f"{home}/"):
