@@ -126,7 +126,10 @@ class Policy:
     def _make_firm_if_protected(self, call: Call, verdict: Verdict) -> Verdict:
         """Return the verdict as a firm one, which only a person may answer, if it concerns a protected
         place."""
-        return verdict if verdict.decision != "ask" else replace(verdict, is_firm=self._is_protected(call))
+        if verdict.decision != "ask" or not self._is_protected(call):
+            return verdict
+        why = self._name_protected_write(call) if call.traits.has_write_rules else None
+        return replace(verdict, is_firm=True, reason=why or verdict.reason)
 
     def _is_protected(self, call: Call) -> bool:
         """Return whether a call concerns a protected place."""
@@ -361,12 +364,16 @@ class Policy:
             return Verdict("allow", "edits of files that are not on the disk are allowed in auto-edit mode")
         if not call.paths:
             return Verdict("ask", f"may write anywhere: {_format_path(call.subject)}")
+        if why := self._name_protected_write(call):
+            return Verdict("ask", why)
+        return Verdict("allow", "edits inside the workspace are allowed in auto-edit mode")
+
+    def _name_protected_write(self, call: Call) -> str | None:
+        """Return the first protected place that a call of a file tool writes to, as a clause, or None."""
         for path in call.paths:
             if why := why_protected(self._workspace.real(path), self._own):
-                return Verdict(
-                    "ask", f"writes to a protected place: {_format_path(path)} ({_format_path(why)})"
-                )
-        return Verdict("allow", "edits inside the workspace are allowed in auto-edit mode")
+                return f"writes to a protected place: {_format_path(path)} ({_format_path(why)})"
+        return None
 
     def _find_allow_rules(self, call: Call) -> list[str]:
         """Return the rules that together cover the whole call; an empty list if a part of it is not
