@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support.commands.command import Command, Ended
 from support.samples.trial_folders import list_files, make_ended_trial
+from support.screens.slash_desk import slash_desk
 
 OLD = {"one.txt": "a\nb\nc\n", "two.txt": "two\n"}
 NEW = {"new.txt": "new\n", "one.txt": "A\nb\nc\n"}
@@ -145,3 +146,29 @@ def test_bad_input_gets_one_sentence(
 ) -> None:
     ended = run(command, *words)
     assert (ended.code, sentence in ended.err) == (2, True), ended.err
+
+
+async def test_undo_in_the_session_of_an_apply_takes_it_back(command: Command, workspace: Path) -> None:
+    run(command, "apply", "--yes", "-m", "demo")
+    [session] = json.loads(command.run("sessions", "list", "--json").out)
+    env = {**command.env, "HOME": str(command.folder)}
+    async with slash_desk(workspace, resume=session["id"], env=env) as desk:
+        desk.picks = ["y"]
+        await desk.type("/undo")
+        assert "Since `Apply trial t1` these files were changed:" in desk.read_output()
+    assert list_files(workspace) == OLD
+
+
+async def test_undo_takes_back_changes_in_added_folders(command: Command, tmp_path: Path) -> None:
+    workspace, added = tmp_path / "ws", tmp_path / "added"
+    for folder in (workspace, added):
+        folder.mkdir()
+    (added / "a.txt").write_text("before\n")
+    env = {**command.env, "HOME": str(command.folder), "SANDBUR_HOME": str(tmp_path / "data")}
+    options = {"mode": "yolo", "add_dirs": (added,)}
+    async with slash_desk(workspace, env=env, **options) as desk:
+        await desk.send(f"replace before with after in {added}/a.txt")
+        assert (added / "a.txt").read_text() == "after\n"
+        desk.picks = ["y"]
+        await desk.type("/undo")
+    assert (added / "a.txt").read_text() == "before\n"

@@ -11,7 +11,7 @@ from support.samples.trial_folders import list_files, make_ended_trial
 from support.stores.audits import breaches
 from support.stores.reopening import reopen
 
-from sandbur.actions.ports.events import ToolFinished
+from sandbur.actions.ports.events import RunFinished, ToolFinished, ToolStarted
 from sandbur.actions.tools.registry import builtin_tools
 from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.history.time_travel.branches import restore_files
@@ -204,3 +204,38 @@ async def test_an_unknown_trial_and_contradicting_arguments_are_named(
     plain = await open_real(store, ScriptedModel(), workspace, session_id="s2")
     with pytest.raises(UsageError, match="has no tool apply_trial"):
         plain.run_tool(NAME, "{}", "Apply")
+
+
+async def test_an_interrupted_apply_stays_open_and_the_next_run_ends_it(
+    store: Store, home: Path, workspace: Path
+) -> None:
+    def write_many(copy: Path) -> None:
+        for number in range(200):
+            (copy / f"{number}.txt").write_text("new\n")
+
+    make_ended_trial(home, workspace, write_many)
+    session = await open_with_tool(store, workspace)
+    status = ""
+    async for event in order(session):
+        if isinstance(event, ToolStarted):
+            await session.interrupt()
+        status = event.status if isinstance(event, RunFinished) else status
+    assert status in ("interrupted", "done")
+    again = await open_with_tool(reopen(store), workspace)
+    if again.state.pending_tool_calls:
+        _, end = await collect(again.carry_on())
+        assert end.status == "done"
+    assert len(list_files(workspace)) == 202
+    assert TrialPlace(home, "t1").load().state == "applied"
+    assert not breaches(again.store)
+
+
+async def test_a_trial_in_use_is_not_applied(store: Store, home: Path, workspace: Path) -> None:
+    make_ended_trial(home, workspace, change)
+    session = await open_with_tool(store, workspace)
+    with TrialPlace(home, "t1").hold():
+        events, _ = await collect(order(session))
+    [(outcome, text)] = results(events)
+    assert outcome == "error"
+    assert "Nothing was written: Another process works in trial t1." in text
+    assert list_files(workspace) == OLD
