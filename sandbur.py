@@ -79,10 +79,10 @@ if TYPE_CHECKING:
     from .agent.sdk.session import AgentSession
     from .agent.sdk.shipped_tools import web_tools, workspace_tools
     from .agent.sdk.stored_sessions import SessionInfo, SessionUsage
+    from .agent.sdk.trial_runs import AgentTrial, TrialChange
     from .agent.session.observers import Observer
     from .agent.session.question_board import OpenQuestion, QuestionBoard
     from .agent.session.run import Limits
-    from .agent.trials.agent_trial import AgentTrial, TrialChange
     from .agent.version import VERSION as __version__  # noqa: N811
     from .state.application import Usage
     from .state.burr.persister import AsyncSandburPersister, SandburPersister
@@ -248,8 +248,8 @@ _HOMES = {
     "ChildResult": ("sandbur.agent.sdk.runs.result", "ChildResult"),
     "Agent": ("sandbur.agent.sdk.agent", "Agent"),
     "AgentSession": ("sandbur.agent.sdk.session", "AgentSession"),
-    "AgentTrial": ("sandbur.agent.trials.agent_trial", "AgentTrial"),
-    "TrialChange": ("sandbur.agent.trials.agent_trial", "TrialChange"),
+    "AgentTrial": ("sandbur.agent.sdk.trial_runs", "AgentTrial"),
+    "TrialChange": ("sandbur.agent.sdk.trial_runs", "TrialChange"),
     "AsyncSandburPersister": ("sandbur.state.burr.persister", "AsyncSandburPersister"),
     "Audio": ("sandbur.state.conversation.attachments", "Audio"),
     "CallLimit": ("sandbur.agent.extensions.middleware.call_limit", "CallLimit"),
