@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from .agent.sdk.runs.result import ChildResult, DoneResult, RunFailed, RunResult
     from .agent.sdk.runs.rules import ModelRetry
     from .agent.sdk.runs.stream import EventStream
+    from .agent.sdk.runs.trial_runs import AgentTrial, TrialChange
     from .agent.sdk.session import AgentSession
     from .agent.sdk.session_plan import NotebookPlan as Plan
     from .agent.sdk.session_plan import NotebookStep as PlanStep
@@ -111,6 +112,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Agent",
     "AgentSession",
+    "AgentTrial",
     "AsyncSandburPersister",
     "Audio",
     "CallLimit",
@@ -207,6 +209,7 @@ __all__ = [
     "ToolServers",
     "ToolSpec",
     "ToolUse",
+    "TrialChange",
     "Unreachable",
     "Usage",
     "UserAnswer",
@@ -253,6 +256,8 @@ _HOMES = {
     "ChildResult": ("sandbur.agent.sdk.runs.result", "ChildResult"),
     "Agent": ("sandbur.agent.sdk.agent", "Agent"),
     "AgentSession": ("sandbur.agent.sdk.session", "AgentSession"),
+    "AgentTrial": ("sandbur.agent.sdk.runs.trial_runs", "AgentTrial"),
+    "TrialChange": ("sandbur.agent.sdk.runs.trial_runs", "TrialChange"),
     "AsyncSandburPersister": ("sandbur.state.burr.persister", "AsyncSandburPersister"),
     "Audio": ("sandbur.state.conversation.attachments", "Audio"),
     "CallLimit": ("sandbur.agent.extensions.middleware.call_limit", "CallLimit"),

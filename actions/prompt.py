@@ -19,7 +19,7 @@ from .ports.message_router import RoutedMessage
 from .turn.burr_action import Changes, graph_action
 from .turn.calls.equipping import announce_tool_changes
 from .turn.calls.tool_results import close_calls
-from .turn.calls.user_command import propose_user_command
+from .turn.calls.user_command import OwnCall, propose_user_command
 from .turn.commands import answer_command
 from .turn.flows.flow_turn import answer_by_command, begin_flow, route_message, route_to_speaker
 from .turn.plan.hints import hint_left_plan
@@ -69,7 +69,7 @@ def _begin_turn(state: ApplicationState, closed: ApplicationState) -> dict[str, 
 
 
 def _end_plan(state: ApplicationState) -> dict[str, Any]:
-    """Return the state without a plan in work; an approved one is kept for the comparison with the next one."""
+    """Return the changes that end a plan. An approved one is kept for the comparison with the next one."""
     over = {} if state.approved_plan is None else {"earlier_plan": state.approved_plan}
     return {**_NEW_TURN, **over}
 
@@ -117,14 +117,16 @@ async def prompt(
     user_input: UserContent,
     noted: str = "",
     runs: Origin | None = None,
+    own_call: OwnCall | None = None,
     observes: bool = False,
     hub_messages: Sequence[Message] = (),
     plan_change: PlanChange | None = None,
 ) -> Changes:
-    """Start a turn with a message, answer a slash command, or propose a shell command of the person.
+    """Start a turn with a message, answer a slash command, or propose a call of the person.
 
     `noted`: the notice of a command that has run already; the step only records it. `runs`: the origin of
-    `user_input` if it is a shell command after a `!`. `observes`: only observed messages are added.
+    `user_input` if it is a shell command after a `!`, or describes `own_call`. `observes`: only observed
+    messages are added.
     `hub_messages`: messages of a hub, which come before this one. `plan_change`: how the person changes the
     plan: the turn begins with another one, or the plan ends.
     """
@@ -136,7 +138,7 @@ async def prompt(
         return {
             **_begin_turn(state, closed),
             "turn_open": False,
-            **await propose_user_command(given_message, runs, closed, ports),
+            **await propose_user_command(given_message, runs, closed, ports, own_call),
         }
     message = person_message(given_message)
     text = message.display_text

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from typing_extensions import TypeIs
 
@@ -30,7 +30,6 @@ from ...state.conversation.plan_notebook import PlanChange
 from ...state.conversation.usage import Usage
 from ...state.databases.file_parts import OpenFile
 from ..tools.functions.run_scope import RunScope
-from ..workspace.backends.backend import KeptFiles
 from ..workspace.safe_open import ANYWHERE, PathScope
 from .model import ToolSpec
 from .nested_calls import NestedCalls
@@ -292,7 +291,11 @@ class ToolTraits:
     changes_plan: bool = False
     """Whether a call may change the plan. It has to be the only call of its message."""
     is_of_flow: bool = False
-    """Whether only flows may call it. No request lists it, and a call by a model is refused."""
+    """Whether only flows and commands of a person may call it. No request lists it, and a call by a model is
+    refused.
+    """
+    has_write_rules: bool = False
+    """Whether rules for the built-in tools that write files apply to its calls, too."""
 
 
 @runtime_checkable
@@ -341,137 +344,6 @@ def implements(one: object, capability: type[Capability]) -> TypeIs[Capability]:
     function caches the answer for each class.
     """
     return issubclass(type(one), capability)
-
-
-@runtime_checkable
-class Searching(Protocol):
-    """A tool that searches folders."""
-
-    def reaches_hidden(self, arguments: Any) -> bool:
-        """Return whether a call also reads names that begin with a dot."""
-        ...
-
-
-@runtime_checkable
-class HoldsSecrets(Protocol):
-    """A tool that sends secrets which the model must not read."""
-
-    def secrets(self) -> Mapping[str, str]:
-        """Return the secrets by name. They are masked in all texts."""
-        ...
-
-
-Verified = Literal["done", "not_done", "unknown"]
-
-
-@runtime_checkable
-class Verifiable(Protocol):
-    """A tool whose effect can be checked after a crash."""
-
-    async def prepare(self, arguments: Any, context: ToolContext) -> Prepared | ToolOutcome:
-        """Return the changes that `run` will make, without making them. Return a `ToolOutcome` if the call
-        cannot run.
-        """
-        ...
-
-    async def verify(self, changes: Sequence[FileChange]) -> Verified:
-        """Return whether the prepared changes happened. This also removes temporary files of a dead
-        process.
-        """
-        ...
-
-
-@runtime_checkable
-class Recoverable(Protocol):
-    """A tool that can find the outcome of a started call after a crash."""
-
-    async def recover(self, arguments: Any, context: ToolContext) -> Recovered:
-        """End the remaining processes of the call and return what is known about it. The call does not run
-        again.
-        """
-        ...
-
-
-@runtime_checkable
-class NeedsInputs(Protocol):
-    """A tool that may need the dependencies that a program passes."""
-
-    def missing_deps(self, inputs: RunInputs) -> str:
-        """Return the type of the dependencies that the tool needs and the run lacks, or an empty text."""
-        ...
-
-
-@runtime_checkable
-class ProposesPlans(Protocol):
-    """A tool whose calls propose a plan for approval."""
-
-    def describe_changes(self, arguments: Any, earlier: ApprovedPlan) -> str:
-        """Return how the proposed plan differs from the one that was approved before, one change a line."""
-        ...
-
-
-@runtime_checkable
-class LeavesProcesses(Protocol):
-    """A tool that can find the running processes of its calls."""
-
-    def still_running(self, context: ToolContext) -> Sequence[str]:
-        """Return the running processes of a call as `pid name`, without changing them."""
-        ...
-
-
-@runtime_checkable
-class WorksOnFiles(Protocol):
-    """A tool that works on a file system, whose files need not be on the disk."""
-
-    def is_virtual(self, arguments: Any) -> bool:
-        """Return whether the subject of a call is a virtual path, which is not on the disk."""
-        ...
-
-    def has_session_files(self) -> bool:
-        """Return whether the tool works on files that belong to a session."""
-        ...
-
-    def of_session(self, kept: KeptFiles) -> Tool:
-        """Return the tool for the files of a session."""
-        ...
-
-
-@runtime_checkable
-class CallsTools(Protocol):
-    """A tool whose calls make nested calls."""
-
-    def list_brought(self) -> Sequence[Tool]:
-        """Return the further tools that an agent with this tool gets."""
-        ...
-
-    def hide(self, names: Collection[str]) -> Tool:
-        """Return this tool with some of its further tools, those in `names`, hidden from the model."""
-        ...
-
-    def list_hidden(self) -> Collection[str]:
-        """Return the names of the tools that only nested calls of this tool can use."""
-        ...
-
-    def with_tools(self, tools: Toolbox) -> Tool:
-        """Return this tool for a session that has these tools."""
-        ...
-
-
-class FilesRun(NamedTuple):
-    """The files that a call runs as programs."""
-
-    paths: Sequence[str]
-    is_complete: bool
-    """Whether all files are listed. It is False if there are too many."""
-
-
-@runtime_checkable
-class RunsFiles(Protocol):
-    """A tool whose calls may run files, so that the contents of files decide what a call does."""
-
-    def files_run(self, arguments: Any, cwd: Path) -> FilesRun:
-        """Return the files that the call runs."""
-        ...
 
 
 Toolbox = Mapping[str, Tool]

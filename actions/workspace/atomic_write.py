@@ -6,7 +6,7 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
@@ -110,12 +110,18 @@ def _create_locked_file(folder: int, mode: int) -> TemporaryFile:
 
 
 def replace_content(
-    target: Path, content: bytes, expected: FileStat | None, mode: int | None = None
+    target: Path,
+    content: bytes | Iterable[bytes],
+    expected: FileStat | None,
+    mode: int | None = None,
+    syncs_folders: bool = True,
 ) -> os.stat_result | None:
     """Write `target`. Return the status of the old file, or None if there was none.
 
     Raises `FileProblem` if the file is not the `expected` version any more (None: there must be no file).
-    Without `mode`, a new file gets the mode that the umask allows, and a replaced file keeps its mode.
+    Without `mode`, a new file gets the mode that the umask allows, and a replaced file keeps its mode. If
+    `syncs_folders` is false, the caller syncs the folders later, once for all files in them. If an iterable
+    `content` raises, nothing is written.
     """
     with translate_errors(target, "written"):
         made = find_missing_folders(target)
@@ -130,14 +136,14 @@ def replace_content(
                     refuse_stale(target, expected, folder)
                     temporary.take_place_of(target)
                 reach("edit_renamed")
-        for path in (target, *made):
+        for path in (target, *made) if syncs_folders else ():
             sync_folder(path.parent)
         return old
 
 
-def replace_link(path: Path, leads_to: str, expected: FileStat | None) -> None:
+def replace_link(path: Path, leads_to: str, expected: FileStat | None, syncs_folders: bool = True) -> None:
     """Make `path` a link to `leads_to`. Raises `FileProblem` if `path` is not the `expected` version any
-    more.
+    more. `syncs_folders` is as in `replace_content`.
     """
     with translate_errors(path, "written"), open_or_make_folder(path.parent) as folder:
         temporary = _make_temporary_name()
@@ -149,7 +155,8 @@ def replace_link(path: Path, leads_to: str, expected: FileStat | None) -> None:
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=folder)
-        sync_folder(path.parent)
+        if syncs_folders:
+            sync_folder(path.parent)
 
 
 def remove_file(path: Path, expected: FileStat | None) -> None:
@@ -180,10 +187,14 @@ def _read_writable_status(folder: int, target: Path) -> os.stat_result | None:
 
 
 def _fill(
-    temporary: TemporaryFile, content: bytes, target: Path, old: os.stat_result | None, mode: int | None
+    temporary: TemporaryFile,
+    content: bytes | Iterable[bytes],
+    target: Path,
+    old: os.stat_result | None,
+    mode: int | None,
 ) -> None:
     with os.fdopen(os.dup(temporary.descriptor), "wb") as file:
-        file.write(content)
+        file.writelines((content,) if isinstance(content, bytes) else content)
         file.flush()
         if old is not None:
             _copy_owner(file.fileno(), f"/proc/self/fd/{temporary.folder}/{target.name}", old)

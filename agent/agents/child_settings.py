@@ -23,6 +23,8 @@ from .markdown.agent_spec import AgentSpec
 from .markdown.skill_agents import FIND_SKILLS
 from .task import Startable, Task
 
+ISOLATE = ".agent.trials.isolation:isolate"
+RENEW_ISOLATED = ".agent.trials.isolation:renew"
 MODES_BY_FREEDOM: tuple[ExecutionMode, ...] = ("plan", "interactive", "auto-edit", "yolo")
 _RULES = ("allow", "ask", "deny")
 _OF_PARENT = ("add_dirs", "sandbox", "allow_net", "variables")
@@ -70,13 +72,26 @@ async def make_child_settings(
         by = by.model_copy(update={"max_turns": agent.max_turns, "may_start": agent.may_start})
         own = _describe_file_agent(parent, agent, task, skills)
     changes = {"spawned_by": by, "imported_seq": None, **_join_rules(parent, agent), **own}
-    return parent.settings.model_copy(update=changes)
+    settings = parent.settings.model_copy(update=changes)
+    if isinstance(agent, AgentSpec) and agent.isolation:
+        task_text = task.description or agent.name
+        return await asyncio.to_thread(load(ISOLATE), process.settings, settings, child_id, task_text)
+    return settings
 
 
-def renew_child_settings(stored: SessionSettings, parent: Session, agent: Startable) -> SessionSettings:
-    """Return the stored settings of a sub-agent with the rules that hold now."""
+def renew_child_settings(
+    stored: SessionSettings, parent: Session, agent: Startable, process: ProcessContext
+) -> SessionSettings:
+    """Return the stored settings of a sub-agent with the rules that hold now.
+
+    Raises `UsageError` if it worked in a copy that is gone.
+    """
     now = {key: getattr(parent.settings, key) for key in _OF_PARENT}
-    return stored.model_copy(update=now | _join_rules(parent, agent))
+    settings = stored.model_copy(update=now | _join_rules(parent, agent))
+    if stored.trial != parent.settings.trial:
+        renewed: SessionSettings = load(RENEW_ISOLATED)(process.settings.home, settings)
+        return renewed
+    return settings
 
 
 def _join_rules(parent: Session, agent: Startable) -> dict[str, Any]:
@@ -180,7 +195,7 @@ def _match(names: Iterable[str], patterns: tuple[str, ...]) -> Iterable[str]:
 
 
 def _require_possible(agent: AgentSpec, task: Task, settings: SessionSettings) -> None:
-    """Raise `UsageError` for a model that nobody configured, and for an isolation that is not there.
+    """Raise `UsageError` for a model that nobody configured.
 
     A model must not choose another model, which may cost more.
     """
@@ -189,11 +204,6 @@ def _require_possible(agent: AgentSpec, task: Task, settings: SessionSettings) -
     if task.model and task.model not in known:
         names = ", ".join(sorted(known))
         raise UsageError(f"The model {task.model[:80]!r} is not configured here. There are: {names}.")
-    if agent.isolation:
-        raise UsageError(
-            f"The agent {agent.name} is to work in a copy of the folder, which is not possible yet.",
-            "Take `isolation` out of its file, or use another agent.",
-        )
 
 
 def _read_skills(agent: AgentSpec, cwd: Path, env: Mapping[str, str]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, cast
 
 from ...actions.ports import CallSuspended, StartsAgents, ToolContext, ToolOutcome, implements
@@ -19,6 +20,7 @@ from ...state.calls import CallDecision, PendingCall, SubAgentCall
 from ...state.errors import SandburError, StoreError, UsageError
 from ...state.session import SessionSettings, SpawnedBy
 from ...state.store.store import Store
+from ..extensions.extension import load
 from ..runtime.agent_definition import Definition, SubAgentDefinition, make_like
 from ..runtime.extension_runtime import ProcessContext
 from ..session.run import Limits
@@ -32,6 +34,7 @@ Conclude = Callable[[Session, Session, RunFinished, str], ToolOutcome]
 """Returns the outcome of a call from its session, that of the sub-agent, the end of the sub-agent's run, and
 the id of the call.
 Raises `CallSuspended`."""
+DESCRIBE_CHANGES = ".agent.trials.isolation:describe_changes"
 _AT_PARENT = "at the agent that started it"
 """Where a call of a sub-agent was decided."""
 _MOST_UNREAD = 64
@@ -96,7 +99,8 @@ class Children:
                     _require_parent_may_go_on(parent, child, end)
                     if task.branch is not None:
                         return await task.branch.report(child, end)
-                    return conclude(parent, child, end, context.call_id)
+                    ended = conclude(parent, child, end, context.call_id)
+                    return await self._add_changes(parent, child, ended)
                 waiting = _relay_waiting_calls(child, task, by.agents[-1], context.call_id)
                 decisions = await self._ask_beside_others(parent, child, end, waiting)
                 if not decisions:
@@ -123,7 +127,7 @@ class Children:
                 parent, agent, task, context.call_id, child_id, self._process
             )
         else:
-            settings = renew_child_settings(stored, parent, agent)
+            settings = renew_child_settings(stored, parent, agent, self._process)
         mode = narrow_mode(settings.mode, parent.state.mode_of_sub_agents)
         child = await self._process.open_session(
             child_id,
@@ -140,6 +144,15 @@ class Children:
         if child.state.execution_mode != mode:
             child.change_mode(mode)
         return by, child
+
+    async def _add_changes(self, parent: Session, child: Session, outcome: ToolOutcome) -> ToolOutcome:
+        """Return the outcome with what the sub-agent changed in its copy, if it worked in one of its own."""
+        if child.settings.trial != child.id:
+            return outcome
+        changes = await asyncio.to_thread(
+            load(DESCRIBE_CHANGES), self._process.settings, child.store, child.id
+        )
+        return replace(outcome, content=f"{outcome.content}\n{changes}")
 
     def _count(self, parent: Session) -> None:
         most = self._process.settings.of("agents_per_run")

@@ -127,7 +127,10 @@ class Policy:
     def _make_firm_if_protected(self, call: Call, verdict: Verdict) -> Verdict:
         """Return the verdict as a firm one, which only a person may answer, if it concerns a protected
         place."""
-        return verdict if verdict.decision != "ask" else replace(verdict, is_firm=self._is_protected(call))
+        if verdict.decision != "ask" or not self._is_protected(call):
+            return verdict
+        why = self._name_protected_write(call) if call.traits.has_write_rules else None
+        return replace(verdict, is_firm=True, reason=why or verdict.reason)
 
     def _is_protected(self, call: Call) -> bool:
         """Return whether a call concerns a protected place."""
@@ -137,7 +140,7 @@ class Policy:
 
     def _check_deny_rules(self, call: Call) -> Verdict | None:
         for rule in self._deny:
-            if rule.names(call.tool) and self._hits(rule, call):
+            if call.is_named_by(rule) and self._hits(rule, call):
                 return Verdict("deny", f"denied by rule {rule.text}", rule.text)
         rule, _ = self._find_hiding_rules(call)
         if rule is not None:
@@ -154,7 +157,7 @@ class Policy:
 
     def _question(self, call: Call) -> Verdict | None:
         for rule in self._ask_rules:
-            if rule.names(call.tool) and self._hits(rule, call):
+            if call.is_named_by(rule) and self._hits(rule, call):
                 return Verdict("ask", f"asked for by rule {rule.text}", rule.text)
         _, near = self._find_hiding_rules(call)
         if near is not None:
@@ -184,7 +187,7 @@ class Policy:
     def _check_doubts(self, call: Call) -> Verdict | None:
         """Return a question if a command may run parts that deny rules cannot be checked against, or None."""
         for rule in self._deny:
-            if rule.names(call.tool) and rule.pattern is not None and call.sight.doubts:
+            if call.is_named_by(rule) and rule.pattern is not None and call.sight.doubts:
                 why = next(iter(call.sight.doubts))
                 return Verdict("ask", f"may run what the rule {rule.text} denies: {why}", rule.text)
         return None
@@ -202,7 +205,7 @@ class Policy:
             return None
 
         judge = web_rules.verdict if call.traits.reaches == "address" else web_rules.service_verdict
-        allow = [rule for rule in self._allow if rule.names(call.tool)]
+        allow = [rule for rule in self._allow if call.is_named_by(rule)]
         verdict = judge(call.tool, call.subject, mode, allow)
         if verdict.decision != "ask":
             return verdict
@@ -247,7 +250,7 @@ class Policy:
         if not self._plan:
             return None
         if call.traits.reaches == "address":
-            named = (rule for rule in self._plan if rule.names(call.tool))
+            named = (rule for rule in self._plan if call.is_named_by(rule))
             rules = [rule.text for rule in named if web_rules.covers(rule.pattern, call.subject)][:1]
         else:
             rules = self._find_covering(self._plan, call)
@@ -362,12 +365,16 @@ class Policy:
             return Verdict("allow", "edits of files that are not on the disk are allowed in auto-edit mode")
         if not call.paths:
             return Verdict("ask", f"may write anywhere: {_format_path(call.subject)}")
+        if why := self._name_protected_write(call):
+            return Verdict("ask", why)
+        return Verdict("allow", "edits inside the workspace are allowed in auto-edit mode")
+
+    def _name_protected_write(self, call: Call) -> str | None:
+        """Return the first protected place that a call of a file tool writes to, as a clause, or None."""
         for path in call.paths:
             if why := why_protected(self._workspace.real(path), self._own):
-                return Verdict(
-                    "ask", f"writes to a protected place: {_format_path(path)} ({_format_path(why)})"
-                )
-        return Verdict("allow", "edits inside the workspace are allowed in auto-edit mode")
+                return f"writes to a protected place: {_format_path(path)} ({_format_path(why)})"
+        return None
 
     def _find_allow_rules(self, call: Call) -> list[str]:
         """Return the rules that together cover the whole call; an empty list if a part of it is not
@@ -375,7 +382,7 @@ class Policy:
         return self._find_covering(self._allow, call)
 
     def _find_covering(self, allow: Sequence[Rule], call: Call) -> list[str]:
-        rules = [rule for rule in allow if rule.names(call.tool)]
+        rules = [rule for rule in allow if call.is_named_by(rule)]
         if not rules:
             return []
         whole = next((rule for rule in rules if rule.pattern is None), None)
@@ -389,7 +396,7 @@ class Policy:
         return any(
             rule.pattern is not None and literal_of(rule.pattern) == call.subject.strip()
             for rule in self._allow
-            if rule.names(call.tool)
+            if call.is_named_by(rule)
         )
 
     def _covering_command(self, rules: Sequence[Rule], call: Call) -> list[str]:

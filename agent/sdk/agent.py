@@ -55,6 +55,7 @@ from .runs.request import (
 from .runs.result import OutputT, RunResult
 from .runs.rules import OutputValidator, RunRules, split_instructions
 from .runs.stream import EventStream, StreamedRun
+from .runs.trial_runs import RunsTrials
 from .session import AgentSession
 from .stored_sessions import SessionArguments
 
@@ -65,7 +66,7 @@ OwnT = TypeVar("OwnT")
 ValidatorT = TypeVar("ValidatorT", bound=Callable[..., Any])
 
 
-class Agent(HasHooks, HasSessions[OutputT], Generic[OutputT]):
+class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT]):
     """An agent that stores every step before it begins the next one.
 
     By default its sessions are in the store of the command `sandbur`, which can list, approve

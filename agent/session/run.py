@@ -123,7 +123,8 @@ class RunInput:
     @property
     def title(self) -> str:
         """Return the text that names a new session; empty if there is none."""
-        message = self.inputs["user_input"] if "observes" in self.inputs else self.message
+        is_text = "observes" in self.inputs or "own_call" in self.inputs
+        message = self.inputs["user_input"] if is_text else self.message
         return "" if message is None else person_message(message).display_text
 
 

@@ -54,6 +54,15 @@ def merge_options(begun: RunOptions, given: RunOptions) -> RunOptions:
     return begun.model_copy(update=changes) if changes else begun
 
 
+def keep_task(begun: RunOptions, given: RunOptions) -> RunOptions:
+    """Return the options of a new run as part of the task that the last one worked on.
+
+    A person's message to a sub-agent belongs to its task: the parent gets the answer to it.
+    """
+    kept = {"task": begun.task, "used_before": begun.used_before, "step": begun.step}
+    return given.model_copy(update=kept)
+
+
 def dump_changes(state: ApplicationState, unrecorded: Iterable[str]) -> dict[str, Any]:
     """Return these fields of a state as JSON values, in the form that the start of a run records.
 
@@ -62,21 +71,29 @@ def dump_changes(state: ApplicationState, unrecorded: Iterable[str]) -> dict[str
     names = set(unrecorded)
     reset: dict[str, Any] = {"run_options": {}} if "run_options" in names else {}
     if "vibe_plan" in names:
-        # Outside of an action, steps are only skipped. The whole plan would contain their messages.
-        reset[SKIPPED_STEPS] = [step.step_id for step in state.vibe_plan if step.status == "skipped"]
+        # Outside of an action only steps without messages change. The others are named by their ids.
+        reset[PLAN_STEPS] = [
+            step.model_dump(mode="json", exclude={"chat_history"})
+            if step.status in ("pending", "skipped")
+            else step.step_id
+            for step in state.vibe_plan
+        ]
     return {**reset, **state.model_dump(mode="json", include=names - {"vibe_plan"})}
 
 
 def apply_changes(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a state with the changes that `dump_changes` returned."""
-    fields = {name: value for name, value in changes.items() if name != SKIPPED_STEPS}
+    fields = {name: value for name, value in changes.items() if name != PLAN_STEPS}
     state = ApplicationState.model_validate(fields)
     applied = {**values, **{name: getattr(state, name) for name in fields}}
-    plan: tuple[VibeStep, ...] = values["vibe_plan"]
-    if skipped := changes.get(SKIPPED_STEPS):
-        applied["vibe_plan"] = tuple(step.skip() if step.step_id in skipped else step for step in plan)
+    if PLAN_STEPS in changes:
+        known = {step.step_id: step for step in values["vibe_plan"]}
+        applied["vibe_plan"] = tuple(
+            known[one] if isinstance(one, str) else VibeStep.model_validate(one)
+            for one in changes[PLAN_STEPS]
+        )
     return applied
 
 
-SKIPPED_STEPS = "skipped_steps"
-"""The key of the ids of all skipped steps of the plan."""
+PLAN_STEPS = "plan_steps"
+"""The key of the steps of the plan: whole steps, and the ids of steps with messages."""

@@ -13,9 +13,12 @@ from ...actions.masking.late_pattern import LatePattern
 from ...actions.masking.masker import StreamMasker, TextMasker, make_value_label
 from ...actions.masking.named_values import is_placeholder, is_quoted_secret, is_random, is_ruled_out
 from ...actions.masking.references import References
+from ...actions.ports import Ports
+from ...actions.turn.model_call import refusal_of
 from ...actions.workspace.paths import make_absolute
 from ...actions.workspace.protected.secret_files import is_secret_file
-from ...state.errors import ConfigError
+from ...state.conversation.messages import UserContent, encodable
+from ...state.errors import ConfigError, UsageError
 from ..config.paths import read_bytes
 
 _SETTING = LatePattern(r"[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]{0,127})[ \t]*[=:][ \t]*")
@@ -292,3 +295,24 @@ def _settings_in(path: Path) -> Iterator[tuple[str, str]]:
         return
     if found is not None:
         yield from settings(found[0].decode("utf-8-sig", "replace"))
+
+
+def mask_content(ports: Ports, message: UserContent) -> UserContent:
+    """Return a message with the secrets in its text masked; the bytes of files are not searched.
+
+    Raises `UsageError` for a file that the model cannot get, or whose address holds a secret.
+    """
+    masker = ports.masker
+    if isinstance(message, str):
+        return masker.text(encodable(message))
+    for part in message:
+        if isinstance(part, str):
+            continue
+        if why := refusal_of(ports.model, part):
+            raise UsageError(why, "Leave it out, or go on with another model: -m PROVIDER/MODEL")
+        if part.url and masker.text(part.url) != part.url:
+            raise UsageError(
+                "The address of a file holds a secret, which the store and the provider would get.",
+                "Fetch it in your program, with sandbur.fetch_attachment, and attach its bytes.",
+            )
+    return tuple(masker.text(encodable(part)) if isinstance(part, str) else part for part in message)

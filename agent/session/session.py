@@ -12,9 +12,8 @@ from ...actions.ports import Ports, RunInputs, ToolListing
 from ...actions.ports.events import Event, Notice, RunStarted
 from ...actions.turn.calls.recovery import triage
 from ...actions.turn.calls.tool_results import sweep
-from ...actions.turn.calls.user_command import shell_of, without_secrets
+from ...actions.turn.calls.user_command import OwnCall, shell_of, without_secrets
 from ...actions.turn.commands import answer_command
-from ...actions.turn.model_call import refusal_of
 from ...actions.turn.output.answer_check import allow_another_try, find_run_output
 from ...actions.turn.output.format import OutputFormat
 from ...actions.turn.plan.notebook import apply_change, mask_change, refuse
@@ -39,12 +38,14 @@ from .run import Limits, Run, RunInput
 from .run_options import (
     ConnectModel,
     dump_changes,
+    keep_task,
     mask_instructions,
     merge_options,
     require_deps,
     require_tool,
 )
 from .run_result import make_run_finished
+from .secrets import mask_content
 from .waiting_calls import SessionRules, WaitingCalls
 
 
@@ -139,7 +140,7 @@ class Session:
         are for this run alone. `hub_messages` are messages of a hub, which are stored with the message.
         Raises `UsageError` for a file that the model does not accept.
         """
-        content = self._mask_content(message)
+        content = mask_content(self.ports, message)
         answer = None
         if isinstance(content, str) and content.lstrip().startswith("/"):
             answer = answer_command(content.strip(), self.state, self.ports.router is not None)
@@ -177,8 +178,8 @@ class Session:
         idle = self.state.model_copy(update={"turn_open": False, "phase": "idle"})
         if why := refuse(idle, change):
             raise UsageError(why)
-        masked = mask_change(change, lambda text: self.ports.masker.text(encodable(text)))
-        inputs = {"user_input": self._mask_content(message), "plan_change": masked}
+        masked = mask_change(change, self._mask_text)
+        inputs = {"user_input": mask_content(self.ports, message), "plan_change": masked}
         ends = change.command in ("finish", "abandon")
         return self._start(RunInput("prompt", inputs, is_command=ends), options)
 
@@ -191,14 +192,26 @@ class Session:
             raise UsageError("The plan cannot be changed during a run.", "Let the run end, or interrupt it.")
         if not self.state.turn_open:
             raise UsageError("No plan is open.", "An earlier plan can be reopened.")
-        masked = mask_change(change, lambda text: self.ports.masker.text(encodable(text)))
+        masked = mask_change(change, self._mask_text)
         if why := refuse(self.state, masked):
             raise UsageError(why)
         self._position.change(**apply_change(self.state, masked))
 
+    def run_tool(self, tool: str, arguments: str, command: str) -> AsyncIterator[Event]:
+        """Make a call of a tool for a command of the person, as `run_command` does for a shell command.
+
+        `arguments` is a JSON object without secrets, `command` the text that the person typed. Raises
+        `UsageError` if the session has no such tool.
+        """
+        if tool not in self.ports.toolbox:
+            raise UsageError(f"This session has no tool {tool}.", "Use a session of the command `sandbur`.")
+        masked = self._mask_text(command.strip())
+        inputs = {"user_input": masked, "runs": "person", "own_call": OwnCall(tool, arguments)}
+        return self._start(RunInput("prompt", inputs))
+
     def note(self, command: str, notice: str) -> AsyncIterator[Event]:
         """Record a command that was carried out by changing this object or its settings."""
-        masked = self.ports.masker.text(encodable(command))
+        masked = self._mask_text(command)
         if self.next_action != "prompt":
             return self._keep_notice(notice)
         return self._start(RunInput("prompt", {"user_input": masked, "noted": notice}, is_command=True))
@@ -215,25 +228,8 @@ class Session:
         async for event in self._answer(notice):
             yield event
 
-    def _mask_content(self, message: UserContent) -> UserContent:
-        """Return a message with the secrets in its text masked; the bytes of files are not searched.
-
-        Raises `UsageError` for a file that the model cannot get, or whose address holds a secret.
-        """
-        masker = self.ports.masker
-        if isinstance(message, str):
-            return masker.text(encodable(message))
-        for part in message:
-            if isinstance(part, str):
-                continue
-            if why := refusal_of(self.ports.model, part):
-                raise UsageError(why, "Leave it out, or go on with another model: -m PROVIDER/MODEL")
-            if part.url and masker.text(part.url) != part.url:
-                raise UsageError(
-                    "The address of a file holds a secret, which the store and the provider would get.",
-                    "Fetch it in your program, with sandbur.fetch_attachment, and attach its bytes.",
-                )
-        return tuple(masker.text(encodable(part)) if isinstance(part, str) else part for part in message)
+    def _mask_text(self, text: str) -> str:
+        return self.ports.masker.text(encodable(text))
 
     async def observe(self, *texts: str) -> None:
         """Add messages to the history without a reply. All of them are on disk when this returns, or none.
@@ -414,7 +410,7 @@ class Session:
         hooks, message = self.ports.hooks, given.message
         if hooks is None or message is None:
             return given
-        rewritten = self._mask_content(await hooks.rewrite_message(message))
+        rewritten = mask_content(self.ports, await hooks.rewrite_message(message))
         return replace(given, inputs={**given.inputs, "user_input": rewritten})
 
     def _choose_options(self, first: str | None, given: RunOptions) -> RunOptions:
@@ -427,10 +423,7 @@ class Session:
         if first != "prompt":
             options = merge_options(self.state.run_options, options)
         elif not options.task:
-            # A person's message to a sub-agent belongs to its task: the parent gets the answer to it.
-            begun = self.state.run_options
-            kept = {"task": begun.task, "used_before": begun.used_before, "step": begun.step}
-            options = options.model_copy(update=kept)
+            options = keep_task(self.state.run_options, options)
         self._use_model(options.model)
         return options
 

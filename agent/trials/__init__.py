@@ -1,11 +1,7 @@
 """Trials: runs whose workspace is a copy, and what they changed in it."""
 
-import os
-
 from ..config.setting import Setting
 from ..extensions.extension import CommandEntry, Extension
-
-_VARIABLE = "SANDBUR_TRIAL"
 
 EXTENSION = Extension(
     name="trials",
@@ -31,7 +27,8 @@ EXTENSION = Extension(
         ),
     ),
     runtime=".agent.trials.trials_runtime:TrialsRuntime",
-    is_used=lambda settings, session: _VARIABLE in os.environ if session is None else bool(session.trial),
+    # Every session may apply trials, have agents that work in copies, or begin in one.
+    is_used=lambda settings, session: True,
     before_resume=".ui.commands.trials.entering:enter_trial_of",
     forget_session=".agent.trials.trial:remove_of_session",
     commands=(

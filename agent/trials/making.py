@@ -35,6 +35,8 @@ class TrialRequest:
     """The most bytes of a copy that shares no blocks; None: no limit."""
     group: str = ""
     may_overlay: bool = True
+    may_mount: bool = True
+    """Whether the copy may take the place of the original in a process of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +189,7 @@ def _copy(
     trial = trial.model_copy(update={"kind": "copy", "folders": tuple(folders)})
     for folder in folders:
         Path(folder.copy_path).mkdir()
-    is_mounted = not why_not(place.mounts(trial))
+    is_mounted = request.may_mount and not why_not(place.mounts(trial))
     notices: list[str] = []
     kinds: set[str] = set()
     for folder, manifest in zip(folders, manifests, strict=True):

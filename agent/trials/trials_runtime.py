@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from ...actions.ports import ToolSource
 from ...state.errors import UsageError
 from ...state.session import SessionSettings
+from ..extensions.extension import load
 from ..runtime.agent_definition import Definition
 from ..runtime.extension_runtime import ExtensionRuntime, PromptSection, SessionAdditions, SessionContext
-from .trial import VARIABLE, Trial, TrialPlace
+from .trial import VARIABLE, Trial, TrialPlace, trials_folder
 
+_SOURCE = ".agent.trials.applying.tool:ApplySource"
+_FIND_ISOLATED = ".agent.agents.markdown.agent_files:has_isolated_agents"
 _PROMPT = (
     "This run is a trial: you work in a copy of the folder. Changes of files stay in the copy until a person"
     " applies them. Effects outside of the copy, such as requests and services, are real. Commits stay in the"
@@ -19,6 +24,30 @@ _PROMPT = (
 
 
 class TrialsRuntime(ExtensionRuntime):
+    def tool_sources(
+        self, session: SessionSettings, definition: Definition, needs_model: bool
+    ) -> Sequence[ToolSource]:
+        """Return the source of the tool that applies a trial. A session in a trial has none.
+
+        A model gets the tool if the session has agents that work in copies.
+        """
+        home = self.process.settings.home
+        if session.trial or session.is_workflow:
+            return ()
+        is_listed = self._has_isolated_agents(session, definition)
+        if not (is_listed or trials_folder(home).is_dir()):
+            return ()
+        # Most sessions need neither the tool nor what it imports.
+        return (load(_SOURCE)(home, is_listed),)
+
+    def _has_isolated_agents(self, session: SessionSettings, definition: Definition) -> bool:
+        if not (self.process.of_command and definition.has_builtin_tools):
+            return False
+        with suppress(ModuleNotFoundError):
+            aliases = self.process.settings.aliases
+            return bool(load(_FIND_ISOLATED)(Path(session.cwd), self.process.env, aliases))
+        return False
+
     async def extend_prompt(self, cwd: Path, definition: Definition) -> PromptSection:
         trial = find_own_trial(self.process.settings.home, self.process.env)
         if trial is None or not trial.contains(cwd):

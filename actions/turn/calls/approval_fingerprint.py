@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ....state.calls import ApprovalFingerprint, FileChange, FingerprintedFile, PendingCall, digest_arguments
 from ....state.conversation.approved_plan import OUTSIDE_PLAN
 from ....state.conversation.messages import encodable
-from ...ports import FilesRun, RunsFiles, Tool, implements
+from ...ports import FilesRun, Fingerprinted, RunsFiles, Tool, implements
 from ...workspace.content_cache import format_large_version, read_file_state
 from ...workspace.paths import format_path, format_path_from, make_absolute
 from ..bugs_logged import BugsLogged
@@ -31,7 +31,11 @@ def take_fingerprint(call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -
     """Return the fingerprint of a call and of the files that it names, as they are on disk now."""
     files: list[FingerprintedFile] = []
     with BugsLogged(f"the files that a call of {call.tool} names") as looking:
-        files += (_fingerprint_file(path, cwd, tool.traits.writes_files) for path in tool.paths(arguments))
+        if implements(tool, Fingerprinted):
+            files += tool.take_fingerprints(arguments)
+        else:
+            is_bytewise = tool.traits.writes_files
+            files += (_fingerprint_file(path, cwd, is_bytewise) for path in tool.paths(arguments))
         if implements(tool, RunsFiles):
             files += _files_run(tool.files_run(arguments, cwd), {file.path for file in files}, cwd)
     if looking.bug:

@@ -20,7 +20,16 @@ from ....state.conversation.messages import Message, Text, ToolResult
 from ....state.conversation.transcript import Transcript
 from ....state.errors import Repeated
 from ....state.process.clock import count_milliseconds
-from ...ports import KnowsAllowRules, Ports, Prepared, ToolOutcome, Verifiable, implements
+from ...ports import (
+    Fingerprinted,
+    KnowsAllowRules,
+    Ports,
+    Prepared,
+    Tool,
+    ToolOutcome,
+    Verifiable,
+    implements,
+)
 from ...workspace.paths import resolve_paths
 from ..bugs_logged import BugsLogged
 from ..plan.approved import find_plan_terms
@@ -119,9 +128,9 @@ def _judge_real_paths(
     )
 
 
-def fits_approval(looked: CheckedCall, prepared: Prepared | ToolOutcome | None) -> bool:
+def fits_approval(looked: CheckedCall, prepared: Prepared | ToolOutcome | None, tool: Tool) -> bool:
     """Return whether the files that a tool will replace are the files of the approval."""
-    if looked.seen is None or not isinstance(prepared, Prepared):
+    if looked.seen is None or not isinstance(prepared, Prepared) or implements(tool, Fingerprinted):
         return True
     return pre_images_fit(prepared.changes, looked.seen)
 

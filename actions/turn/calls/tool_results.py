@@ -33,6 +33,7 @@ from ....state.conversation.plan_notebook import PlanChange
 from ....state.conversation.usage import Usage
 from ....state.process.crashpoints import reach
 from ...ports import Journal, Ports, Resumable, Toolbox, ToolOutcome, implements
+from ..commands import parse_shell_command
 from ..plan.approved import begin_plan
 from ..plan.notebook import apply_plan_changes
 from ..plan.parallel_steps import end_answered_steps
@@ -145,7 +146,7 @@ def with_results(
     own = {call.call_id: call for call in state.pending_tool_calls if call.origin != "model"}
     answers = [one for one in results if not parent_call_id_of(one.call_id)]
     messages = [
-        _make_command_message(own[one.call_id], one) if one.call_id in own else tool_message(one)
+        _make_command_message(own[one.call_id], one, state) if one.call_id in own else tool_message(one)
         for one in answers
         if state.find_step_of_call(one.call_id) is None
     ]
@@ -172,10 +173,12 @@ def _change_speaker(state: ApplicationState, results: Iterable[ToolResult]) -> d
     return {"hand_off": newest if newest.agent else None, "graph_version": version}
 
 
-def _make_command_message(call: PendingCall, result: ToolResult) -> Message:
+def _make_command_message(call: PendingCall, result: ToolResult, state: ApplicationState) -> Message:
     """Return the message with the call of a person or a flow and its result; no model requested it."""
     use = ToolUse(call_id=call.call_id, tool=call.tool, arguments=call.arguments, masked=call.masked)
-    return flow_call_message(use, result) if call.origin == "flow" else user_command_message(use, result)
+    if call.origin == "flow":
+        return flow_call_message(use, result)
+    return user_command_message(use, result, parse_shell_command(state.user_input) is not None)
 
 
 def result(

@@ -145,7 +145,7 @@ class ToolRunner:
         arguments, nested = looked.arguments, None if self._nest is None else self._nest(call)
         context = await self._make_context(call, looked, emit, nested)
         ready = await catch_failures(call, lambda: self._prepare(call, arguments, context))
-        if not fits_approval(looked, ready):
+        if not fits_approval(looked, ready, self._ports.toolbox[call.tool]):
             self._ask(offset, ask_again(call, looked.seen, OTHER_FILE))
             return
         note = await self._record_start(call, ready)

@@ -1,7 +1,11 @@
-"""Proposes a shell command that the person typed. The gate judges it like any call, and no model is asked."""
+"""Proposes a call of the person: a shell command after a `!`, or the call of another tool by a command.
+
+The gate judges it like any call, and no model is asked.
+"""
 
 import json
 from itertools import count
+from typing import NamedTuple
 
 from ....state.application import RUN_BY_PERSON, ApplicationState
 from ....state.calls import Origin
@@ -12,6 +16,15 @@ from ...ports.events import ToolRequested
 from ..burr_action import Changes
 from ..commands import parse_shell_command
 from .proposals import propose_own
+
+
+class OwnCall(NamedTuple):
+    """A call of a tool that a command of the person makes."""
+
+    tool: str
+    """The name of the tool."""
+    arguments: str
+    """A JSON object."""
 
 
 def shell_of(toolbox: Toolbox) -> Tool | None:
@@ -25,21 +38,28 @@ def without_secrets(command: str, tool: Tool, masker: Masker) -> str:
     return str(masked.get(tool.traits.subject, ""))
 
 
-async def propose_user_command(masked: str, origin: Origin, state: ApplicationState, ports: Ports) -> Changes:
-    """Return the state changes that propose the command after a `!` as a pending call."""
-    tool, command = shell_of(ports.toolbox), parse_shell_command(masked) or ""
-    assert tool is not None, "a session without a shell tool got a shell command"
-    arguments = _arguments(tool, command)
+async def propose_user_command(
+    masked: str, origin: Origin, state: ApplicationState, ports: Ports, own: OwnCall | None = None
+) -> Changes:
+    """Return the state changes that propose a call of the person as a pending call.
+
+    It is the command after a `!` in `masked`, or `own`, which the text `masked` describes.
+    """
+    shown = masked
+    if own is None:
+        tool, command = shell_of(ports.toolbox), parse_shell_command(masked) or ""
+        assert tool is not None, "a session without a shell tool got a shell command"
+        own, shown = OwnCall(tool.spec.name, _arguments(tool, command)), f"!{command}"
     use = ToolUse(
         call_id=_free_id(state, ports),
-        tool=tool.spec.name,
-        arguments=arguments,
-        masked=bool(find_placeholder(parse_json_object(arguments))),
+        tool=own.tool,
+        arguments=own.arguments,
+        masked=bool(find_placeholder(parse_json_object(own.arguments))),
     )
     call = await propose_own(use, ports, state, origin)
     ports.emit(ToolRequested(call.call_id, call.tool, call.arguments))
     return {
-        "user_input": f"!{command}",
+        "user_input": shown,
         "chat_history": state.chat_history,
         "pending_tool_calls": (call,),
         # An older program has no transition in its graph that leads to the call.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ....state.errors import ConfigError
+from ...config.paths import text_folders
 from ...extensions.markdown_files import TextFolder, list_files
 from ...extensions.registry import list_shipped_models
 from ...runtime.agent_definition import SubAgentDefinition
@@ -43,6 +44,13 @@ def find_agents(cwd: Path, env: Mapping[str, str], aliases: Iterable[str] = ()) 
     read = partial(_read, known_models(aliases), of_files, {})
     found, untrusted = list_files("agent", PATTERN, cwd, env, _MOST_AGENTS, read, notices)
     return FoundAgents(found, untrusted, (*notices, *of_files.render()))
+
+
+def has_isolated_agents(cwd: Path, env: Mapping[str, str], aliases: Iterable[str] = ()) -> bool:
+    """Return whether an agent that a session in a folder can start works in a copy."""
+    if not text_folders("agents", cwd, env):
+        return False
+    return any(agent.isolation for agent in find_agents(cwd, env, aliases).agents.values())
 
 
 def read_untrusted_agents(

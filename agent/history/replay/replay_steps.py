@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ....actions.turn.commands import MODES
+from ....actions.turn.calls.user_command import OwnCall
+from ....actions.turn.commands import MODES, parse_shell_command
 from ....state.application import GRAPH_VERSION, ApplicationState, ExecutionMode, InboxTaken
 from ....state.calls import HOOK_DECIDES, CallDecision, PendingCall, restore_arguments
 from ....state.conversation.messages import Message, ToolResult
@@ -426,7 +427,10 @@ def inputs_of(moment: Moment) -> dict[str, Any]:
             return {"user_input": moment.after["user_input"], "plan_change": change}
         for call in moment.after["pending_tool_calls"]:
             if call.origin not in ("model", "flow"):
-                return {"user_input": moment.after["user_input"], "runs": call.origin}
+                text = moment.after["user_input"]
+                is_shell_command = parse_shell_command(text) is not None
+                own = {} if is_shell_command else {"own_call": OwnCall(call.tool, call.arguments)}
+                return {"user_input": text, "runs": call.origin, **own}
         has_files = moment.message is not None and any(moment.message.files)
         return {
             "user_input": moment.message.user_content

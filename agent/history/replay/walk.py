@@ -42,13 +42,13 @@ from ...runtime.wiring import (
 from ...session.secrets import masker_for
 from .absent_tools import AbsentTool, RecordedGate
 from .comparison import diff_lines, differences, loose_differences, request_divergence
+from .recorded_journal import RecordedJournal
 from .recorded_ports import (
     Divergence,
     DivergenceError,
     RecordedAdvice,
     RecordedCounter,
     RecordedInbox,
-    RecordedJournal,
     RecordedModel,
     RecordedRouter,
     RecordedSubAgents,

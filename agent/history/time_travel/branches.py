@@ -21,7 +21,15 @@ from ....state.process.identity import make_runner_name
 from ....state.store.journal import RESTORE
 from ....state.store.store import Store
 from ....state.store.writer import SessionWriter
-from .restore import Restored, RestorePlan, apply, plan_restore, without_ways_out
+from .restore import (
+    ChangesOfCall,
+    RecordedChanges,
+    Restored,
+    RestorePlan,
+    apply,
+    plan_restore,
+    without_ways_out,
+)
 
 
 async def branch(
@@ -36,25 +44,39 @@ async def branch(
     return new_id
 
 
-async def restore_plan(store: Store, session_id: str, seq: int, roots: Sequence[Path]) -> RestorePlan:
+async def restore_plan(
+    store: Store, session_id: str, seq: int, roots: Sequence[Path], call_id: str = ""
+) -> RestorePlan:
     """Return the changes that `restore_files` would make, without making them."""
-    return await store.database.offload(
-        lambda: without_ways_out(plan_restore(store.open_file_changes(session_id), seq, roots))
-    )
+
+    def plan() -> RestorePlan:
+        changes: RecordedChanges = store.open_file_changes(session_id)
+        if call_id:
+            changes = ChangesOfCall(changes, call_id)
+        return without_ways_out(plan_restore(changes, seq, roots))
+
+    return await store.database.offload(plan)
 
 
 async def restore_files(
-    store: Store, session_id: str, seq: int, into: str, folder: Path | None = None
+    store: Store,
+    session_id: str,
+    seq: int,
+    into: str,
+    folder: Path | None = None,
+    call_id: str = "",
+    own: Sequence[Path] = (),
 ) -> tuple[RestorePlan, Restored]:
     """Restore the files that a session touched to their state at step `seq`.
 
-    Only files in `folder`, or without it in the session's own folders, are restored. Session `into` records
-    the present contents before anything changes, so that the restore can be undone.
+    With `call_id`, only the changes of this call are taken back. Only files in `folder`, or without it in the
+    session's own folders and in `own`, are restored. Session `into` records the present contents before
+    anything changes, so that the restore can be undone.
     """
     settings = store.index.settings(into)
-    own = [Path(each) for each in (settings.cwd, *settings.add_dirs)]
-    roots = own if folder is None else [folder]
-    plan = await restore_plan(store, session_id, seq, roots)
+    folders = [*(Path(each) for each in (settings.cwd, *settings.add_dirs)), *own]
+    roots = folders if folder is None else [folder]
+    plan = await restore_plan(store, session_id, seq, roots, call_id)
     if plan.steps:
         files = store.open_files(into)
         kept, _ = await drop_secret_contents(plan.changes, plan.pre_images, TextMasker())

@@ -33,6 +33,20 @@ class RecordedChanges(Protocol):
     def read_content(self, digest: str) -> bytes | None: ...
 
 
+class ChangesOfCall:
+    """The recorded changes of one call."""
+
+    def __init__(self, changes: RecordedChanges, call_id: str) -> None:
+        self._changes = changes
+        self._call_id = call_id
+
+    def list_changes(self, seq: int) -> list[RecordedChange]:
+        return [one for one in self._changes.list_changes(seq) if one.call_id == self._call_id]
+
+    def read_content(self, digest: str) -> bytes | None:
+        return self._changes.read_content(digest)
+
+
 class Skipped(NamedTuple):
     path: str
     reason: str

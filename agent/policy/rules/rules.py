@@ -164,6 +164,15 @@ class Call:
     """Whether the subject is a path on a virtual back end, and not on the disk."""
     _sight: Sight | None = field(default=None, init=False)
 
+    def is_named_by(self, rule: Rule) -> bool:
+        """Return whether a rule applies to the call by the name of its tool, or of another one that writes
+        files if their rules apply, too."""
+        if rule.names(self.tool):
+            return True
+        if not self.traits.has_write_rules:
+            return False
+        return any(rule.names(name) for name, one in load_declared_traits().items() if one.writes_files)
+
     @classmethod
     def of(cls, tool: Tool, arguments: Any, paths: Sequence[str] | None = None) -> Call:
         is_read_only = tool.effect == "read"

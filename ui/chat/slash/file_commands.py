@@ -88,7 +88,8 @@ async def undo(context: SlashContext, words: str) -> SlashResult:
     if step is None:
         tell(context, "There are no messages yet.")
         return DONE
-    plan = await restore_plan(runtime.store, session.id, step.seq, [Path(session.settings.cwd)])
+    folders = [Path(each) for each in (session.settings.cwd, *session.settings.add_dirs)]
+    plan = await restore_plan(runtime.store, session.id, step.seq, folders)
     if not plan.steps:
         tell(context, "The last turn changed no files that could be brought back.")
         return DONE
@@ -115,7 +116,16 @@ async def _last_message(context: SlashContext) -> TimelineStep | None:
     if not store.index.exists(session_id):
         return None
     steps = await store.database.offload(lambda: list_timeline(store.database, session_id))
-    return next((step for step in reversed(steps) if step.kind == "message"), None)
+    return next((step for step in reversed(steps) if _can_be_undone(step)), None)
+
+
+def _can_be_undone(step: TimelineStep) -> bool:
+    """Return whether a step began a turn, or a call that a command of the person made, such as an apply.
+
+    What a shell command after a `!` changed belongs to the turn before it.
+    """
+    is_own_call = step.kind == "command" and not step.text.startswith(("/", "!"))
+    return step.kind == "message" or (is_own_call and bool(step.text))
 
 
 async def show_memory(context: SlashContext, words: str) -> SlashResult:

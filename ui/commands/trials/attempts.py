@@ -26,7 +26,7 @@ from ....state.process.cancellation import run_to_end
 from ...headless.json_output import encode
 from ...terminal.terminal import is_interactive, put, say
 from ...terminal.text.sanitize import one_line, plain
-from .managing import apply_changes
+from .applying import apply_changes
 from .report import confirm
 from .running import (
     RunningProcesses,
@@ -98,7 +98,7 @@ async def run_attempts(command: TryCommand) -> int:
     if not best.is_good:
         return best.exit_code or _NOT_REACHED
     if best.changes and (command.apply_best or _is_wanted(command, best)):
-        return await apply_changes(settings, best.trial, includes_ignored=False, is_agreed=True)
+        return await apply_changes(command, best.trial, is_agreed=True)
     return 0
 
 

@@ -14,7 +14,13 @@ from ..chat import ChatCommand
 
 BEGINS = "SANDBUR_TRIAL_BEGINS"
 """The environment variable that a process finds once if it begins the session of a trial."""
-_ACTIONS = {"list": "list_all", "diff": "show_diff", "apply": "apply", "drop": "drop"}
+_ACTIONS = {
+    "list": "managing.list_all",
+    "diff": "managing.show_diff",
+    "apply": "applying.apply",
+    "undo": "applying.undo",
+    "drop": "managing.drop",
+}
 _MOST_ATTEMPTS = 20
 
 
@@ -24,16 +30,20 @@ class TryCommand(ChatCommand):
         ('sandbur try "upgrade pydantic"', "a chat in a copy of this folder"),
         ('sandbur try -p "upgrade pydantic"', "headless; the changes wait for you"),
         ("sandbur try diff", "the changes of the newest trial of this folder"),
+        ("sandbur try apply --merge", "apply them, joined with changes made meanwhile"),
+        ("sandbur try undo", "take the applied changes back"),
         ("sandbur try drop 3f2a", "remove a trial with its copy"),
         ('sandbur try "fix the test" -n 3 --check "pytest -q"', "three attempts, compared by a check"),
         ('sandbur try "fix the test" -m A,B', "one attempt for each model"),
     )
-    prompt: str | None = word("TASK", "what to do; or list, diff, apply, drop", None, nargs="?")
-    trial: str | None = word("ID", "diff, apply, drop: a trial; without it the newest", None, nargs="?")
+    prompt: str | None = word("TASK", "what to do; or list, diff, apply, undo, drop", None, nargs="?")
+    trial: str | None = word("ID", "diff, apply, undo, drop: a trial; without it the newest", None, nargs="?")
     print: bool = switch("-p --print", "headless: run to the end, print the answer")
     any_size: bool = switch("--any-size", "copy the folder without a question, however large it is")
     ignored: bool = switch("--ignored", "diff, apply: files that git ignores, too")
-    yes: bool = switch("--yes", "apply, drop: without a question")
+    merge: bool = switch("--merge", "apply: join both changes of files that changed meanwhile")
+    skip_conflicts: bool = switch("--skip-conflicts", "apply: leave out files that changed meanwhile")
+    yes: bool = switch("--yes", "apply, undo, drop: without a question")
     json: bool = switch("--json", "list, diff: JSON on stdout")
     attempts: int | None = flag(
         "-n --attempts", "run the task N times, each time in a copy of its own", group="attempts", type=count,
@@ -71,8 +81,9 @@ class TryCommand(ChatCommand):
         if self.json and self.action not in ("list", "diff"):
             hint = "For the result of a run: --output-format json"
             raise UsageError("--json belongs to `sandbur try list` and `sandbur try diff`.", hint)
-        if self.yes and self.action not in ("apply", "drop"):
-            raise UsageError("--yes belongs to `sandbur try apply` and `sandbur try drop`.")
+        if self.yes and self.action not in ("apply", "undo", "drop"):
+            raise UsageError("--yes belongs to `sandbur try apply`, `undo` and `drop`.")
+        self._check_conflict_flags()
         if self.action and self.is_several:
             raise UsageError("-n, --check and several models belong to a task.", "Leave them out.")
         if self.attempts is not None and self.attempts > _MOST_ATTEMPTS:
@@ -81,6 +92,12 @@ class TryCommand(ChatCommand):
             raise UsageError("--apply-best needs a check that finds the best attempt.", "Add --check CMD.")
         if self.is_several and self.prompt is None:
             raise UsageError("Several attempts need a TASK.", 'sandbur try "..." -n 3')
+
+    def _check_conflict_flags(self) -> None:
+        if (self.merge or self.skip_conflicts) and self.action != "apply":
+            raise UsageError("--merge and --skip-conflicts belong to `sandbur try apply`.")
+        if self.merge and self.skip_conflicts:
+            raise UsageError("--merge and --skip-conflicts contradict each other.", "Keep one of them.")
 
     @property
     def settings(self) -> Overrides:
@@ -93,7 +110,7 @@ class TryCommand(ChatCommand):
 
     async def run(self) -> int:
         if self.action:
-            return await self._load(f"managing.{_ACTIONS[self.action]}")(self)
+            return await self._load(_ACTIONS[self.action])(self)
         if (trial_id := os.environ.pop(BEGINS, None)) is not None:
             return await super(TryCommand, self.but(session_id=trial_id)).run()
         return await self._load("attempts.run_attempts" if self.is_several else "running.run_task")(self)

@@ -1,4 +1,4 @@
-"""`sandbur try list`, `diff`, `apply` and `drop`."""
+"""`sandbur try list`, `diff` and `drop`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from ....actions.workspace.copies.diff_text import diff_files
 from ....actions.workspace.copies.difference import Difference
 from ....agent.config.load import load_settings
 from ....agent.config.settings import Settings
-from ....agent.extensions.extension import load
 from ....agent.trials.outcome import read_differences
 from ....agent.trials.trial import Trial, TrialPlace, find_trial, list_trials, remove_unfinished
 from ....state.errors import UsageError
@@ -26,9 +25,6 @@ from .report import confirm, file_lines, note_lines
 
 if TYPE_CHECKING:
     from .command import TryCommand
-
-APPLY = ".agent.trials.apply:apply_trial"
-"""The home of the coroutine function that applies a trial: `(settings, trial, differences) -> exit code`."""
 
 
 async def list_all(command: TryCommand) -> int:
@@ -124,26 +120,6 @@ async def drop(command: TryCommand) -> int:
         ) from None
     say(f"Trial {trial.id} is removed.")
     return 0
-
-
-async def apply(command: TryCommand) -> int:
-    """Apply the changes of a trial to the original."""
-    settings, trial = _find(command)
-    return await apply_changes(settings, trial, command.ignored, command.yes)
-
-
-async def apply_changes(settings: Settings, trial: Trial, includes_ignored: bool, is_agreed: bool) -> int:
-    """Apply the changes of a trial; return the exit code. Without `is_agreed`, a person is asked."""
-    place = TrialPlace(settings.home, trial.id)
-    with place.hold():
-        found = read_differences(place, trial, includes_ignored)
-        try:
-            apply_trial = load(APPLY)
-        except ModuleNotFoundError:
-            raise UsageError(
-                "This version cannot apply a trial.", f"`sandbur try diff {trial.id}` prints it as a patch."
-            ) from None
-        return await apply_trial(settings, trial, found, is_agreed)
 
 
 def _find(command: TryCommand) -> tuple[Settings, Trial]:

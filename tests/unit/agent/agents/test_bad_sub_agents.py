@@ -196,7 +196,7 @@ def test_agents_that_start_themselves_end_at_the_depth(command: Command, agents:
     [
         ("model: anthropic/claude-x", "The sub-agent could not start: No key for anthropic"),
         ("model: nowhere/x", "The sub-agent could not start: There is no provider 'nowhere'"),
-        ("isolation: copy", "The sub-agent could not start: The agent x is to work in a copy of the folder"),
+        ("isolation: copy", "The sub-agent could not start: "),
         ("skills: nobody", "The sub-agent could not start: The agent x needs the skill nobody"),
         ("maxTurns: many", "There is no agent 'x'. There are: general."),
         ("description: ''", "There is no agent 'x'. There are: general."),

@@ -1,0 +1,130 @@
+"""Carries out the steps of a plan, file by file. Each file has its old or its new content at every moment."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ....actions.workspace.atomic_write import (
+    find_missing_folders,
+    remove_file,
+    remove_leftovers,
+    replace_content,
+    replace_link,
+    sync_folder,
+)
+from ....actions.workspace.content_cache import digest_of
+from ....actions.workspace.paths import FileProblem, translate_errors
+from ....actions.workspace.safe_open import open_folder, read_link
+from ....state.process.crashpoints import reach
+from .plan import ApplyStep, Conflict, read_chunks
+
+
+@dataclass(slots=True)
+class Applied:
+    """What was done of a plan."""
+
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    failed: list[Conflict] = field(default_factory=list[Conflict])
+    """The files that changed after the plan was made, or that could not be written."""
+    is_stopped: bool = False
+    """Whether `is_cancelled` ended the work before its end."""
+
+
+def apply_steps(steps: Sequence[ApplyStep], is_cancelled: Callable[[], bool] = lambda: False) -> Applied:
+    """Write and remove files as the steps say. Each changed folder is synced once, at the end.
+
+    A file that is not the version of its step any more is left as it is. A cancellation takes effect between
+    two files.
+    """
+    done = Applied()
+    folders: dict[Path, None] = {}
+    for folder in {step.path.parent for step in steps}:
+        if folder.is_dir():
+            # Temporary files of a writer that was killed.
+            remove_leftovers(folder)
+    try:
+        for step in steps:
+            if is_cancelled():
+                done.is_stopped = True
+                return done
+            reach("apply_before_file")
+            try:
+                with translate_errors(step.path, "written" if step.after else "removed"):
+                    folders |= dict.fromkeys(_apply(step))
+            except FileProblem as problem:
+                done.failed.append(Conflict(step.path, str(problem).rstrip(".")))
+            else:
+                _count(step, done)
+    finally:
+        for folder in folders:
+            sync_folder(folder)
+    return done
+
+
+def _apply(step: ApplyStep) -> list[Path]:
+    """Carry out one step; return the folders whose entries changed."""
+    if os.path.realpath(step.path.parent) != str(step.path.parent):
+        raise FileProblem("a folder above it is a link now")
+    if step.after is None or step.mode is None:
+        remove_file(step.path, step.now.status)
+        return [step.path.parent, *_remove_empty_folders(step)]
+    made = find_missing_folders(step.path)
+    if step.path.is_dir() and not step.path.is_symlink():
+        # The removals before this step took its last file.
+        step.path.rmdir()
+    if stat.S_ISLNK(step.mode):
+        assert step.source is not None, "a merged link"
+        target = read_link(step.source)
+        _require_same(digest_of(os.fsencode(target)), step)
+        replace_link(step.path, target, step.now.status, syncs_folders=False)
+    else:
+        content = _read_content(step)
+        replace_content(step.path, content, step.now.status, step.mode, syncs_folders=False)
+    return [step.path.parent, *(folder.parent for folder in made)]
+
+
+def _read_content(step: ApplyStep) -> Iterator[bytes]:
+    """Yield the new content of a file. Raises `FileProblem` at its end if it is not what was planned."""
+    if step.source is None:
+        yield step.merged or b""
+        return
+    digest = hashlib.sha256()
+    for chunk in read_chunks(step.source):
+        digest.update(chunk)
+        yield chunk
+    _require_same(digest.hexdigest(), step)
+
+
+def _require_same(digest: str, step: ApplyStep) -> None:
+    if digest != step.after:
+        raise FileProblem("the trial changed it meanwhile; look at the difference again")
+
+
+def _remove_empty_folders(step: ApplyStep) -> list[Path]:
+    """Remove the folders above a removed file that are empty now, except the folder of the trial."""
+    removed_from: list[Path] = []
+    with suppress(OSError):
+        for folder in step.path.parents:
+            if folder == step.root:
+                break
+            with open_folder(folder.parent) as above:
+                os.rmdir(folder.name, dir_fd=above)
+            removed_from.append(folder.parent)
+    return removed_from
+
+
+def _count(step: ApplyStep, done: Applied) -> None:
+    if step.after is None:
+        done.removed += 1
+    elif step.now.status is None:
+        done.added += 1
+    else:
+        done.changed += 1

@@ -1,0 +1,123 @@
+"""The record of an apply in the folder of its trial: which call makes it, and how far it came."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, ValidationError
+
+from ....actions.workspace.atomic_write import sync_folder, temporary_file
+from ....actions.workspace.content_cache import digest_of
+from ....state.conversation.messages import Record
+from ....state.process.crashpoints import reach
+from .plan import ApplyPlan, MergedFile
+
+FILE = "apply.json"
+_MERGED = "merged"
+"""The folder of the merged contents, each in a file that has its SHA-256 as the name."""
+
+ApplyState = Literal["planned", "writing", "applied", "undone"]
+
+
+class RecordedMerge(Record):
+    """A merge of one file."""
+
+    before: str
+    """The SHA-256 of the content that the merge replaces."""
+    after: str
+    """The SHA-256 of the merged content."""
+
+
+class ApplyRecord(Record):
+    """The newest apply of a trial."""
+
+    state: ApplyState
+    """`planned`: nothing is written. `writing`: a part may be written. `applied`: the call has ended.
+    `undone`: the files were restored.
+    """
+    session_id: str
+    """The session that makes the apply."""
+    call_id: str
+    merged: dict[str, RecordedMerge] = Field(default_factory=dict[str, RecordedMerge])
+    """The merges by absolute path."""
+    earlier: tuple[tuple[str, str], ...] = ()
+    """The sessions and calls of earlier applies that were begun, the oldest first."""
+
+    @classmethod
+    def load(cls, folder: Path) -> Self | None:
+        """Return the record in the folder of a trial, or None if there is none that can be read."""
+        try:
+            return cls.model_validate_json((folder / FILE).read_bytes())
+        except (OSError, ValidationError):
+            return None
+
+    def save(self, folder: Path) -> None:
+        """Write the record so that it survives a power loss."""
+        write_durably(folder / FILE, self.model_dump_json().encode())
+
+    def is_of(self, session_id: str, call_id: str) -> bool:
+        return (self.session_id, self.call_id) == (session_id, call_id)
+
+    @property
+    def calls(self) -> tuple[tuple[str, str], ...]:
+        """Return the sessions and calls of all applies that were begun, the newest first."""
+        own = () if self.state == "planned" else ((self.session_id, self.call_id),)
+        return (*own, *reversed(self.earlier))
+
+    def load_merges(self, folder: Path) -> dict[str, MergedFile]:
+        """Return the merges whose contents are complete, by absolute path."""
+        found: dict[str, MergedFile] = {}
+        for path, merge in self.merged.items():
+            try:
+                content = (folder / _MERGED / merge.after).read_bytes()
+            except OSError:
+                continue
+            if digest_of(content) == merge.after:
+                found[path] = MergedFile(merge.before, content)
+        return found
+
+
+def begin_record(folder: Path, session_id: str, call_id: str, plan: ApplyPlan) -> ApplyRecord:
+    """Store the merged contents of a plan, and return the record of the apply, which is stored, too.
+
+    A later start of the same call then writes the same merged contents.
+    """
+    before = ApplyRecord.load(folder)
+    is_again = before is not None and before.is_of(session_id, call_id)
+    merged = dict(before.merged) if before is not None and is_again else {}
+    for step in plan.steps:
+        if step.merged is not None and step.after is not None and step.now.digest is not None:
+            place = Path(os.path.realpath(folder)) / _MERGED
+            place.mkdir(mode=0o700, exist_ok=True)
+            write_durably(place / step.after, step.merged)
+            merged.setdefault(str(step.path), RecordedMerge(before=step.now.digest, after=step.after))
+    earlier: tuple[tuple[str, str], ...] = ()
+    if before is not None:
+        earlier = before.earlier if is_again else tuple(reversed(before.calls))
+        earlier = () if before.state == "undone" else earlier
+    state: ApplyState = "writing" if before is not None and is_again else "planned"
+    record = ApplyRecord(state=state, session_id=session_id, call_id=call_id, merged=merged, earlier=earlier)
+    record.save(folder)
+    reach("apply_planned")
+    return record
+
+
+def change_state(folder: Path, record: ApplyRecord, state: ApplyState) -> ApplyRecord:
+    """Return the record with another state, which is stored."""
+    changed = record.model_copy(update={"state": state})
+    changed.save(folder)
+    return changed
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Replace a private file so that a reader finds the old or the new content, also after a power loss."""
+    real = Path(os.path.realpath(path))
+    with temporary_file(real, 0o600) as temporary:
+        with os.fdopen(os.dup(temporary.descriptor), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.take_place_of(real)
+    sync_folder(real.parent)
