@@ -80,6 +80,7 @@ class ProposesPlans(Protocol):
         ...
 
 
+@runtime_checkable
 class Fingerprinted(Protocol):
     """A tool that says itself what the approval of a call depends on, in place of the files it names.
 

@@ -12,13 +12,13 @@ FOLDERS = ("state", "actions", "agent")
 OF_OTHER_TESTS = {
     "nested_proposed": "crash/test_python_kills.py",
     "nested_finished": "crash/test_python_kills.py",
-    "trial_copied": "crash/test_trial_kills.py",
-    "trial_made": "crash/test_trial_kills.py",
-    "trial_set_aside": "crash/test_trial_kills.py",
-    "apply_planned": "crash/storage/test_apply_kills.py",
-    "apply_begun": "crash/storage/test_apply_kills.py",
-    "apply_before_file": "crash/storage/test_apply_kills.py",
-    "apply_written": "crash/storage/test_apply_kills.py",
+    "trial_copied": "crash/trials/test_trial_kills.py",
+    "trial_made": "crash/trials/test_trial_kills.py",
+    "trial_set_aside": "crash/trials/test_trial_kills.py",
+    "apply_planned": "crash/trials/test_apply_kills.py",
+    "apply_begun": "crash/trials/test_apply_kills.py",
+    "apply_before_file": "crash/trials/test_apply_kills.py",
+    "apply_written": "crash/trials/test_apply_kills.py",
     "search_words_written": "databases/test_session_search.py",
 }
 """Points that no scenario of the matrix reaches -> the test that kills at them."""
