@@ -1,12 +1,21 @@
 """The texts of collections in the database, found by their words and by fragments of words."""
 
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..databases.database import Database, Statement
 from ..databases.schema import make_index_key
 from .ranking import Matches, Ranked, Ranker, list_query_words, make_words
-from .words import find_stem, list_parts, make_fragment_term, make_space, make_stem_term, make_terms
+from .words import (
+    digest_text,
+    find_stem,
+    list_parts,
+    make_fragment_term,
+    make_space,
+    make_stem_term,
+    make_terms,
+)
 
 MOST_QUERY_CHARS = 10_000
 """Later characters of a query are ignored."""
@@ -22,7 +31,7 @@ _MOST_COMMON = 4
 _MOST_AT_ONCE = 500
 
 
-class Document(NamedTuple):
+class IndexedText(NamedTuple):
     """A text to search for."""
 
     id: str
@@ -32,7 +41,7 @@ class Document(NamedTuple):
     """Words that count twice, such as a path, a name or a heading."""
 
 
-class Hit(NamedTuple):
+class TextHit(NamedTuple):
     """A document that was found."""
 
     id: str
@@ -58,30 +67,38 @@ class DocumentIndex:
             self._database.create_document_search()
             self._is_prepared = True
 
-    def put(self, collection: str, document: Document) -> list[Statement]:
-        """Return the statements that add a document, or replace the one with its id."""
+    def put(self, collection: str, document: IndexedText) -> list[Statement]:
+        """Return the statements that add a document, or replace the one with its id.
+
+        If its text has changed, its vector is removed.
+        """
         self.prepare()
+        key = make_index_key(collection)
         space = make_space(collection)
         both = list_parts(f"{document.title}\n{document.text}", with_single=True)
         words = make_words(document.title, document.text)
-        row = (document.id, make_index_key(collection), words, make_terms(space, both))
+        row = (document.id, key, words, make_terms(space, both))
         sql = (
             "INSERT INTO documents (id, collection, words, terms) VALUES (?, ?, ?, ?) ON CONFLICT (id)"
             " DO UPDATE SET collection = excluded.collection, words = excluded.words, terms = excluded.terms"
         )
-        return [(sql, row)]
+        outdated = (key, document.id, digest_text(document.text))
+        return [(sql, row), ("DELETE FROM vectors WHERE collection = ? AND id = ? AND digest <> ?", outdated)]
 
     def remove(self, collection: str, ids: Sequence[str]) -> list[Statement]:
         """Return the statements that remove documents and their vectors."""
         self.prepare()
-        return [
+        key = make_index_key(collection)
+        deletions = [
             (f"DELETE FROM {table} WHERE collection = ? AND id IN ({_mark(some)})", (key, *some))
             for some in _split(ids)
-            for key in [make_index_key(collection)]
             for table in ("documents", "vectors")
         ]
+        # Processes that have loaded the vectors see that they have changed.
+        changed = "UPDATE vectors SET digest = ? WHERE collection = ? AND id = ''"
+        return [*deletions, (changed, (secrets.token_hex(16), key))]
 
-    def search(self, text: str, collections: Sequence[str], limit: int = 10) -> list[Hit]:
+    def search(self, text: str, collections: Sequence[str], limit: int = 10) -> list[TextHit]:
         """Return the documents of collections that match a text best, the best one first.
 
         Any text is a query. A word of it is found with English endings, as a part of an identifier, and, if
@@ -99,7 +116,7 @@ class DocumentIndex:
             ranked = ranker.rank(found, {}, len(found))
         else:
             ranked = _Candidates(self._database, ranker, collections).rank(keys)
-        return [Hit(str(one.key), one.score, one.coverage) for one in ranked[:limit]]
+        return [TextHit(str(one.key), one.score, one.coverage) for one in ranked[:limit]]
 
     def _load_small(self, keys: Sequence[str]) -> list[tuple[Any, ...]] | None:
         """Return the id and the words of all documents, or None if they are many and have an index."""
