@@ -21,7 +21,7 @@ MOST_QUERY_CHARS = 10_000
 """Later characters of a query are ignored."""
 _MOST_QUERY_WORDS = 16
 """Of a longer query, the longest words are searched for: they are the rarest ones."""
-_SCORED_WHOLLY = 128
+SCORED_WHOLLY = 128
 """A collection of up to so many documents is compared with the query document by document."""
 _MOST_OF_A_WORD = 256
 """A word with more documents is common. Of those, only such that have another word, too, are compared."""
@@ -122,8 +122,8 @@ class DocumentIndex:
         """Return the id and the words of all documents, or None if they are many and have an index."""
         where = f"FROM documents WHERE collection IN ({_mark(keys)})"
         if self._database.document_search is not None:
-            few = f"SELECT COUNT(*) FROM (SELECT 1 {where} LIMIT {_SCORED_WHOLLY + 1}) AS q"
-            if int(self._database.query(few, keys)[0][0]) > _SCORED_WHOLLY:
+            few = f"SELECT COUNT(*) FROM (SELECT 1 {where} LIMIT {SCORED_WHOLLY + 1}) AS q"
+            if int(self._database.query(few, keys)[0][0]) > SCORED_WHOLLY:
                 return None
         return self._database.query(f"SELECT id, words {where}", keys)
 

@@ -45,7 +45,7 @@ def crowd(count: int) -> dict[str, str]:
     return {f"n{n}": f"the system has the number{n} {'even' if n % 2 == 0 else 'odd'}" for n in range(count)}
 
 
-@pytest.mark.parametrize("others", [0, documents._SCORED_WHOLLY + 200])
+@pytest.mark.parametrize("others", [0, documents.SCORED_WHOLLY + 200])
 def test_words_identifiers_fragments_and_chinese_are_found(database: Database, others: int) -> None:
     index = fill(database, "a", TEXTS | crowd(others))
     assert set(found(index, "parse_config_file")[:2]) == {"config", "camel"}
@@ -74,7 +74,7 @@ def test_words_identifiers_fragments_and_chinese_are_found(database: Database, o
     ],
 )  # fmt: skip
 def test_any_text_is_a_query(database: Database, query: str) -> None:
-    index = fill(database, "a", TEXTS | crowd(documents._SCORED_WHOLLY))
+    index = fill(database, "a", TEXTS | crowd(documents.SCORED_WHOLLY))
     assert len(found(index, query)) <= 10
 
 
@@ -90,7 +90,7 @@ def test_any_text_is_a_document(database: Database) -> None:
 
 
 def test_a_search_sees_only_the_collections_that_it_names(database: Database) -> None:
-    fill(database, "b", {"other": "zebra two"} | crowd(documents._SCORED_WHOLLY))
+    fill(database, "b", {"other": "zebra two"} | crowd(documents.SCORED_WHOLLY))
     index = fill(database, "a", {"mine": "zebra one"})
     assert found(index, "zebra", "a") == ["mine"]
     assert found(index, "zebra", "b") == ["other"]
