@@ -1,6 +1,7 @@
 """Changes facts and may die at a crash point. Usage: fact_victim.py URL OPERATION
 
-OPERATION is `fill`, `crowd` (changes that several processes make at once), or a method of the fact store that is called with the id of the fact `root`.
+OPERATION is `fill`, `crowd` (changes that several processes make at once), or a method of the fact store that
+is called with the id of the fact `root`.
 """
 
 import sys
