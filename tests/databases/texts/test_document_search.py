@@ -7,6 +7,7 @@ import pytest
 from support.stores.databases import EVERY_STORE, fresh_url
 
 from sandbur.state.databases.database import Database, open_database
+from sandbur.state.databases.sqlite.sqlite_database import SqliteDatabase
 from sandbur.state.search import documents
 from sandbur.state.search.documents import DocumentIndex, IndexedText
 
@@ -105,6 +106,21 @@ def test_a_replaced_text_is_found_by_its_new_words_only(database: Database) -> N
     assert (found(index, "zebra"), found(index, "tiger")) == ([], ["one"])
     database.commit(index.remove("a", ["one", "two"]))
     assert found(index, "tiger lion") == []
+
+
+class WithoutIndex(SqliteDatabase):
+    """A database of somebody else, which has no full-text index."""
+
+    document_search = None
+
+
+def test_a_database_without_an_index_is_searched_text_by_text(tmp_path: Path) -> None:
+    database = WithoutIndex(tmp_path / "store.db")
+    index = fill(database, "a", TEXTS | crowd(documents.SCORED_WHOLLY + 100))
+    assert set(found(index, "config_fi")[:2]) == {"config", "camel"}
+    assert set(found(index, "登录")) == {"login", "user"}
+    assert found(index, "system number7")[0] == "n7"
+    database.close()
 
 
 def test_words_of_a_title_count_more(database: Database) -> None:
