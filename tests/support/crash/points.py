@@ -19,7 +19,9 @@ OF_OTHER_TESTS = {
     "apply_begun": "crash/trials/test_apply_kills.py",
     "apply_before_file": "crash/trials/test_apply_kills.py",
     "apply_written": "crash/trials/test_apply_kills.py",
-    "search_words_written": "databases/test_session_search.py",
+    "fact_change_planned": "databases/texts/test_fact_kills.py",
+    "fact_change_committed": "databases/texts/test_fact_kills.py",
+    "search_words_written": "databases/texts/test_session_search.py",
 }
 """Points that no scenario of the matrix reaches -> the test that kills at them."""
 
