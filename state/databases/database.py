@@ -130,6 +130,37 @@ class TextIndex:
     """The index as a part of CREATE TABLE, if the database wants it there."""
 
 
+@dataclass(frozen=True, slots=True)
+class DocumentSearch:
+    """The full-text index of `documents.terms` in the SQL of a database. Terms are letters and digits."""
+
+    key: str
+    """The column of `documents` whose values `find` returns."""
+    find: str
+    """A query for the keys of documents, which may end with a LIMIT. Its parameter is made of the formats
+    below.
+    """
+    term: str
+    prefix: str
+    """The format of a term of which only the start is known. If it is empty, `expand` is used."""
+    one_of: str
+    """The separator of terms of which a document needs at least one."""
+    group: str
+    """The format of such terms, if a document needs one of each group."""
+    all_of: str
+    """The separator of groups."""
+    creations: tuple[str, ...] = ()
+    clause: str = ""
+    expand: str = ""
+    """A query for the first terms from one parameter up to another one. It is for databases that read all
+    entries of a prefix before they return the first one.
+    """
+
+    def match(self, groups: Sequence[Sequence[str]]) -> str:
+        """Return the parameter for documents with one term of each group. The terms have their formats."""
+        return self.all_of.join(self.group.format(self.one_of.join(terms)) for terms in groups)
+
+
 class Database(Protocol):
     """One database. All errors are `StoreError`. A lost connection is restored if that is safe."""
 
@@ -173,6 +204,15 @@ class Database(Protocol):
 
     def create_text_index(self) -> None:
         """Create the full-text index, unless it is created with the tables."""
+        ...
+
+    @property
+    def document_search(self) -> DocumentSearch | None:
+        """Return how terms are found in `documents`; None if the database has no index for them."""
+        ...
+
+    def create_document_search(self) -> None:
+        """Create the full-text index of documents, unless it is created with the tables."""
         ...
 
     def find_problems(self) -> list[str]:

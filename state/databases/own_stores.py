@@ -45,6 +45,7 @@ class _OwnServer:
 
     table_suffix = ""
     creation_lock: Sequence[Statement] = ()
+    document_search = None
 
     def __init__(self, server: StoreServer) -> None:
         self._server = server

@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-SCHEMA_VERSION = 8
-READABLE_EXPORTS = (2, 3, 4, 5, 6, 7, 8)
+SCHEMA_VERSION = 9
+READABLE_EXPORTS = (2, 3, 4, 5, 6, 7, 8, 9)
 """Schemas of exports that can be imported: later ones added tables, and columns that are not exported."""
 
 _INTEGER, _TEXT, _BYTES = "BIGINT NOT NULL", "{long_text} NOT NULL", "{blob} NOT NULL"
@@ -75,6 +75,26 @@ _OTHERS = {
               "mac": _DIGEST},
     # Rows that were found damaged and are not used any more. `place` is their key.
     "quarantine": {"session_id": _ID, "source": _MOVE, "place": _NAME, "at": _TIME, "reason": _NAME},
+    # Texts for the full-text search. `words` are for the ranking, `terms` are encoded for the index. `id` is
+    # unique in the store.
+    "documents": {"id": _ID, "collection": _NAME, "words": _TEXT, "terms": _TEXT},
+    # Vectors of documents, little endian. `digest` is that of the text from which the model made it.
+    "vectors": {"collection": _NAME, "id": _ID, "model": _NAME, "dimensions": _INTEGER, "digest": _ID,
+                "body": _BYTES},
+    # The number of changes of a tenant's facts. Every change is guarded by it.
+    "fact_heads": {"tenant": _ID, "version": _INTEGER},
+    # Facts outlive the sessions that they come from, so `source_session` is only a text. `text_key` is a
+    # digest of the normalized text.
+    "facts": {"id": _ID, "tenant": _ID, "collection": _NAME, "scope": _MOVE, "scope_key": _TEXT,
+              "path": _NAME, "kind": _ID, "text": _TEXT, "text_key": _ID, "origin": _MOVE,
+              "source_session": _NAME, "source_step": "BIGINT", "source_call": _NAME, "created_at": _TIME,
+              "confirmed_at": _TIME, "state": _MOVE, "superseded_by": "VARCHAR(64)"},
+    # The facts from which a fact was derived.
+    "fact_sources": {"fact_id": _ID, "source_id": _ID},
+    # What happened to each fact. All facts that one operation changed have the same `version`. `cause` is the
+    # fact that the operation was asked for, and `token` distinguishes two writers of the same version.
+    "fact_changes": {"tenant": _ID, "version": _INTEGER, "fact_id": _ID, "token": _ID, "what": _MOVE,
+                     "at": _TIME, "actor": _NAME, "cause": _ID, "reason": _TEXT},
 }  # fmt: skip
 _KEYS = {
     "meta": ("name",),
@@ -87,6 +107,12 @@ _KEYS = {
     "inbox": ("session_id", "n"),
     "seals": ("session_id", "n"),
     "quarantine": ("session_id", "source", "place"),
+    "documents": ("id",),
+    "vectors": ("collection", "id"),
+    "fact_heads": ("tenant",),
+    "facts": ("id",),
+    "fact_sources": ("fact_id", "source_id"),
+    "fact_changes": ("tenant", "version", "fact_id"),
 }
 
 COLUMNS: dict[str, Mapping[str, str]] = {
@@ -157,6 +183,12 @@ INDEXES = (
     ),
     Index("sessions", "sessions_spawned", "parent_session, created_at, id", "parent_session IS NOT NULL"),
     Index("session_tags", "session_tags_by_tag", "tag, session_id"),
+    Index("documents", "documents_of_collection", "collection, id"),
+    Index("facts", "facts_by_text", "collection, text_key, state"),
+    Index("facts", "facts_by_path", "collection, state, path"),
+    Index("facts", "facts_by_session", "tenant, source_session"),
+    Index("fact_sources", "fact_sources_reversed", "source_id, fact_id"),
+    Index("fact_changes", "fact_changes_of_fact", "fact_id, version"),
 )
 TITLE_START_CHARS = 64
 

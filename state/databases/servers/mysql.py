@@ -17,7 +17,7 @@ from pymysql.constants import CLIENT, FIELD_TYPE
 from pymysql.converters import conversions
 
 from ...errors import StoreError
-from ..database import Statement, TextIndex
+from ..database import DocumentSearch, Statement, TextIndex
 from ..schema import TITLE_START_CHARS
 from ..url import ServerUrl
 from . import server_errors
@@ -182,6 +182,16 @@ class MysqlServer:
         " WHERE MATCH(words) AGAINST (? IN BOOLEAN MODE))",
         term="+{}",
         clause="FULLTEXT INDEX session_texts_search (words)",
+    )
+    document_search = DocumentSearch(
+        key="id",
+        find="SELECT id FROM documents WHERE MATCH(terms) AGAINST (? IN BOOLEAN MODE)",
+        term="{}",
+        prefix="{}*",
+        one_of=" ",
+        group="+({})",
+        all_of=" ",
+        clause="FULLTEXT INDEX documents_search (terms)",
     )
     creation_lock: Sequence[Statement] = ()  # CREATE TABLE IF NOT EXISTS is safe by itself
 

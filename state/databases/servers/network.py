@@ -16,6 +16,7 @@ from ...errors import GuardFailed, StoreError
 from ...process.cancellation import wait_uncancelled
 from ...process.crashpoints import reach
 from ..database import (
+    DocumentSearch,
     GuardedUpdate,
     ResultT,
     Sealer,
@@ -279,6 +280,13 @@ class NetworkDatabase:
         return self._server.text_index
 
     def create_text_index(self) -> None:
+        """Do nothing: it was created with the tables."""
+
+    @property
+    def document_search(self) -> DocumentSearch | None:
+        return self._server.document_search
+
+    def create_document_search(self) -> None:
         """Do nothing: it was created with the tables."""
 
     def find_problems(self) -> list[str]:

@@ -18,7 +18,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import IntLoader
 from psycopg.waiting import Ready
 
-from ..database import Statement, TextIndex
+from ..database import DocumentSearch, Statement, TextIndex
 from ..schema import TITLE_START_CHARS
 from ..url import ServerUrl
 from . import server_errors
@@ -128,6 +128,19 @@ class PostgresServer:
         creations=(
             "CREATE INDEX IF NOT EXISTS session_texts_search ON session_texts"
             " USING gin (to_tsvector('simple', words))",
+        ),
+    )
+    document_search = DocumentSearch(
+        key="id",
+        find="SELECT id FROM documents WHERE to_tsvector('simple', terms) @@ to_tsquery('simple', ?)",
+        term="{}",
+        prefix="{}:*",
+        one_of=" | ",
+        group="({})",
+        all_of=" & ",
+        creations=(
+            "CREATE INDEX IF NOT EXISTS documents_search ON documents"
+            " USING gin (to_tsvector('simple', terms))",
         ),
     )
     creation_lock: Sequence[Statement] = (("SELECT pg_advisory_xact_lock(7310579302446157)", ()),)

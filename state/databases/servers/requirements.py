@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, Protocol
 
 from ...errors import StoreError
-from ..database import Statement, TextIndex
+from ..database import DocumentSearch, Statement, TextIndex
 from ..file_parts import read_file_parts
 from .server_errors import ServerError
 
@@ -54,6 +54,7 @@ class Server(Protocol):
     columns: str
     """A query for (table, column) of every table that could conflict with ours."""
     text_index: TextIndex
+    document_search: DocumentSearch | None
     creation_lock: Sequence[Statement]
     """Statements that separate two first starts, in the transaction that creates the tables."""
 

@@ -41,7 +41,7 @@ def prepare_tables(server: Server, connection: Connection) -> None:
 
 def _upgrade(server: Server, connection: Connection) -> None:
     """Migrate the tables; steps that another process has done already are skipped."""
-    connection.commit(make_tables(server, TABLES), None)  # versions 3 to 5 only added tables
+    connection.commit(make_tables(server, TABLES), None)  # versions 3 to 5, and 9, only added tables
     connection.commit([*server.creation_lock, *_create_text_index(server)], None)
     if server.has_partial_indexes:
         columns = (
@@ -181,13 +181,15 @@ def make_tables(server: Server, tables: Sequence[str]) -> list[Statement]:
 
 
 def _create_text_index(server: Server) -> list[Statement]:
-    return [(creation, ()) for creation in server.text_index.creations]
+    searches = (server.text_index, server.document_search)
+    return [(creation, ()) for search in searches if search for creation in search.creations]
 
 
 def _declare_indexes(server: Server, creation: str) -> str:
     """Return the indexes as parts of CREATE TABLE, for servers on which they are not separate statements."""
     table = creation.split(maxsplit=3)[2]
     clauses = [] if server.has_partial_indexes else make_index_clauses(server.title_start, table)
-    if table == "session_texts" and server.text_index.clause:
-        clauses.append(server.text_index.clause)
+    searches = {"session_texts": server.text_index, "documents": server.document_search}
+    if (search := searches.get(table)) and search.clause:
+        clauses.append(search.clause)
     return "".join(f", {clause}" for clause in clauses)

@@ -6,7 +6,7 @@ behind it. So every statement about `steps`, `messages` and the other tables is 
 
 from collections.abc import Iterable
 
-from ..database import TextIndex
+from ..database import DocumentSearch, TextIndex
 from ..schema import CHAINED, COLUMNS, KEYS, TABLES
 
 KEYS_TABLE = "session_keys"
@@ -38,6 +38,40 @@ TEXT_INDEX = TextIndex(
 )
 """An FTS5 table over `session_texts`, which triggers keep up to date."""
 
+_ADD_TERMS = "INSERT INTO documents_search (rowid, terms) VALUES (NEW.number, NEW.terms)"
+_REMOVE_TERMS = (
+    "INSERT INTO documents_search (documents_search, rowid, terms) VALUES ('delete', OLD.number, OLD.terms)"
+)
+
+DOCUMENT_SEARCH = DocumentSearch(
+    key="number",
+    # An unsorted search is lazy: it ends at the limit, however common the term is.
+    find="SELECT rowid FROM documents_search WHERE documents_search MATCH ?",
+    term='"{}"',
+    prefix="",
+    one_of=" OR ",
+    group="({})",
+    all_of=" AND ",
+    creations=(
+        "CREATE VIRTUAL TABLE IF NOT EXISTS documents_search USING fts5(terms, content='documents',"
+        " content_rowid='number', detail=none, columnsize=0, tokenize='ascii')",
+        "CREATE VIRTUAL TABLE IF NOT EXISTS documents_terms USING fts5vocab(documents_search, row)",
+        f"CREATE TRIGGER IF NOT EXISTS documents_added AFTER INSERT ON documents BEGIN {_ADD_TERMS}; END",
+        "CREATE TRIGGER IF NOT EXISTS documents_deleted AFTER DELETE ON documents"
+        f" BEGIN {_REMOVE_TERMS}; END",
+        # A confirmed fact keeps its terms, and so its entries.
+        "CREATE TRIGGER IF NOT EXISTS documents_changed AFTER UPDATE ON documents WHEN OLD.terms <> NEW.terms"
+        f" BEGIN {_REMOVE_TERMS}; {_ADD_TERMS}; END",
+        # Documents that a program without the index has written meanwhile.
+        "INSERT INTO documents_search (documents_search) VALUES ('rebuild')",
+    ),
+    expand="SELECT term FROM documents_terms WHERE term >= ? AND term < ? LIMIT 8",
+)
+"""An FTS5 table over `documents`, which triggers keep up to date."""
+
+_NUMBERED = {"session_texts": "session_id", "documents": "id"}
+"""Tables whose full-text index refers to rows by a number, which VACUUM does not change; their keys."""
+
 
 def name_rows(table: str) -> str:
     """Return the name of the table behind the view `table`."""
@@ -55,11 +89,10 @@ def create_everything() -> list[str]:
 def create_plain(table: str) -> str:
     """Return the statement that creates a table in which every row has the session's id."""
     text = TABLES[list(COLUMNS).index(table)].format(**_TYPES)
-    if table != "session_texts":
+    if (key := _NUMBERED.get(table)) is None:
         return text
-    # The full-text index refers to rows by a number that VACUUM does not change.
-    text = text.replace("session_id", "number INTEGER PRIMARY KEY, session_id", 1)
-    return text.replace("PRIMARY KEY (session_id)", "UNIQUE (session_id)", 1)
+    text = text.replace(f" {key} ", f" number INTEGER PRIMARY KEY, {key} ", 1)
+    return text.replace(f"PRIMARY KEY ({key})", f"UNIQUE ({key})", 1)
 
 
 def create_rows(table: str) -> str:

@@ -48,8 +48,10 @@ def migrate(
         _STEPS[number](connection)
     if version < _WITH_KEYS:
         _add_session_keys(connection, damaged, name, tell)
-    if version < SCHEMA_VERSION:
+    if version < _WITH_LABELS:
         _add_labels(connection, damaged)
+    _create(connection, *_OF_FACTS)
+    _create_indexes(connection, damaged)
     reach("migration_mid")
     connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(SCHEMA_VERSION),))
 
@@ -215,16 +217,20 @@ _LABELS = {"heads": ("app", "app_user"), "sessions": ("parent_session", "parent_
 
 
 def _add_labels(connection: sqlite3.Connection, damaged: Collection[str]) -> None:
-    """7 to 8: columns and indexes to find sessions by their labels and by the session that spawned them.
-
-    A table that is damaged is searched without its new indexes.
-    """
+    """7 to 8: columns to find sessions by their labels and by the session that spawned them."""
     for table, columns in _LABELS.items():
         for column in columns:
             connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {COLUMNS[table][column]}")
     _create(connection, "session_tags", "session_texts")
     if not {"sessions", "heads"} & {*damaged}:
         _run("sessions", partial(_fill_labels, connection))
+
+
+_OF_FACTS = ("documents", "vectors", "fact_heads", "facts", "fact_sources", "fact_changes")
+"""The new tables of version 9: facts, and texts that are searched for."""
+
+
+def _create_indexes(connection: sqlite3.Connection, damaged: Collection[str]) -> None:
     for index in INDEXES:
         if index.table not in damaged:
             _run(index.table, partial(connection.execute, index.create("title")))
@@ -259,5 +265,5 @@ def _dump_labels(settings: str) -> str | None:
     return None if labels is None else json.dumps(labels)
 
 
-_WITH_KEYS = 7
+_WITH_KEYS, _WITH_LABELS = 7, 8
 _STEPS = {1: _chain_the_rows, 2: _add_traces, 3: _add_seals, 4: _add_inbox, 5: _index_the_folders}

@@ -27,7 +27,7 @@ from ..database import (
 )
 from ..file_parts import read_file_parts
 from ..schema import SCHEMA_VERSION, create_if_missing, make_index_creations
-from .keyed_tables import HIDDEN_KEY, TEXT_INDEX, create_everything
+from .keyed_tables import DOCUMENT_SEARCH, HIDDEN_KEY, TEXT_INDEX, create_everything
 from .lock_holder import LockWait, is_lock
 from .migrations import DamagedTable, migrate
 from .store_file import StoreFile, StorePlace
@@ -99,6 +99,7 @@ class SqliteDatabase:
         self._file.make_private()
 
     text_index = TEXT_INDEX
+    document_search = DOCUMENT_SEARCH
 
     def make_creation(self, tables: Sequence[str]) -> list[Statement]:
         types = {"long_text": "TEXT", "blob": "BLOB", "indexes": ""}
@@ -128,9 +129,15 @@ class SqliteDatabase:
         return work()
 
     def create_text_index(self) -> None:
-        there = "SELECT 1 FROM sqlite_master WHERE name = 'session_texts_changed'"
-        if not self.query(there):
-            self.commit([(text, ()) for text in TEXT_INDEX.creations])
+        self._create_index("session_texts_changed", TEXT_INDEX.creations)
+
+    def create_document_search(self) -> None:
+        self._create_index("documents_changed", DOCUMENT_SEARCH.creations)
+
+    def _create_index(self, last: str, creations: Sequence[str]) -> None:
+        """Create a full-text index, unless its `last` part is there."""
+        if not self.query("SELECT 1 FROM sqlite_master WHERE name = ?", (last,)):
+            self.commit([(text, ()) for text in creations])
 
     def find_problems(self) -> list[str]:
         return self._wait_for_lock(partial(self._use_connection, check_integrity))

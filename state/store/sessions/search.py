@@ -1,25 +1,19 @@
 """Full-text search over sessions. Each search first adds the new messages to an index of words."""
 
-import hashlib
 import re
-import unicodedata
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any
 
 from ...conversation.messages import parse_json_object
 from ...databases.chain import list_sound_rows
 from ...databases.database import Database, Statement, find_listener
 from ...process.crashpoints import reach
+from ...search.words import encode_word, list_words
 
 _SESSIONS_AT_ONCE = 100
 _NOTICE_FROM_SESSIONS = 1000
 _MOST_WORDS = 20_000
 """The most distinct words of one session in the index. Further words are not found."""
-_MOST_WORD_CHARS = 60
-_WORD = re.compile(r"[^\W_]+")
-_UNSPACED = re.compile(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+)")
-"""Characters of scripts that do not separate words: Chinese and Japanese."""
 _TEXTS = ("text", "arguments", "content")
 """The fields of message blocks whose words are indexed."""
 
@@ -87,30 +81,3 @@ def _list_new_words(database: Database, session_id: str, first: int) -> Iterator
             for name in _TEXTS:
                 if isinstance(text := block.get(name), str):
                     yield from list_words(text, with_single=True)
-
-
-def list_words(text: str, *, with_single: bool = False) -> Iterator[str]:
-    """Yield the words of a text without their case; of Chinese and Japanese, pairs of characters.
-
-    `with_single`: also the single characters, so that they can be searched for.
-    """
-    for found in _WORD.findall(unicodedata.normalize("NFKC", text).casefold()):
-        for part in filter(None, _UNSPACED.split(found)):
-            if not _UNSPACED.match(part):
-                yield part
-                continue
-            if with_single or len(part) == 1:
-                yield from part
-            yield from (first + second for first, second in zip(part, islice(part, 1, None), strict=False))
-
-
-def encode_word(word: str) -> str:
-    """Return a word as a token that every database indexes as it is: a few ASCII letters and digits.
-
-    The prefix keeps words from being left out because they are short or common.
-    """
-    if not word.isascii():
-        word = f"u{word.encode('utf-8', 'replace').hex()}"
-    if len(word) > _MOST_WORD_CHARS:
-        word = f"h{hashlib.sha256(word.encode()).hexdigest()[:40]}"
-    return f"zq{word}"

@@ -1,0 +1,1 @@
+"""Search in the texts of collections: words, fragments of words and vectors."""
