@@ -22,7 +22,7 @@ _MOST_COMMON = 4
 _MOST_AT_ONCE = 500
 
 
-class Document(NamedTuple):
+class IndexedText(NamedTuple):
     """A text to search for."""
 
     id: str
@@ -32,7 +32,7 @@ class Document(NamedTuple):
     """Words that count twice, such as a path, a name or a heading."""
 
 
-class Hit(NamedTuple):
+class TextHit(NamedTuple):
     """A document that was found."""
 
     id: str
@@ -58,7 +58,7 @@ class DocumentIndex:
             self._database.create_document_search()
             self._is_prepared = True
 
-    def put(self, collection: str, document: Document) -> list[Statement]:
+    def put(self, collection: str, document: IndexedText) -> list[Statement]:
         """Return the statements that add a document, or replace the one with its id."""
         self.prepare()
         space = make_space(collection)
@@ -81,7 +81,7 @@ class DocumentIndex:
             for table in ("documents", "vectors")
         ]
 
-    def search(self, text: str, collections: Sequence[str], limit: int = 10) -> list[Hit]:
+    def search(self, text: str, collections: Sequence[str], limit: int = 10) -> list[TextHit]:
         """Return the documents of collections that match a text best, the best one first.
 
         Any text is a query. A word of it is found with English endings, as a part of an identifier, and, if
@@ -99,7 +99,7 @@ class DocumentIndex:
             ranked = ranker.rank(found, {}, len(found))
         else:
             ranked = _Candidates(self._database, ranker, collections).rank(keys)
-        return [Hit(str(one.key), one.score, one.coverage) for one in ranked[:limit]]
+        return [TextHit(str(one.key), one.score, one.coverage) for one in ranked[:limit]]
 
     def _load_small(self, keys: Sequence[str]) -> list[tuple[Any, ...]] | None:
         """Return the id and the words of all documents, or None if they are many and have an index."""

@@ -181,3 +181,9 @@ def fuse_ranks(orders: Sequence[tuple[float, Sequence[KeyT]]]) -> list[tuple[Key
             scores[key] = scores.get(key, 0.0) + weight / (_FUSION_K + place)
     ranked = sorted(scores.items(), key=lambda one: -one[1])
     return [(key, score / most) for key, score in ranked]
+
+
+def measure_likeness(one: str, other: str) -> float:
+    """Return the share of the words of two texts that both have, from 0 to 1."""
+    stems = [{find_stem(word) for word in list_parts(text)} for text in (one, other)]
+    return len(stems[0] & stems[1]) / max(len(stems[0] | stems[1]), 1)
