@@ -74,6 +74,8 @@ class Definition:
     """The agent file; None if a program defines the agent."""
     skills: tuple[str, ...] = ()
     """Names of the skills that its sessions have."""
+    knowledge: tuple[Any, ...] = ()
+    """The knowledge bases of a program that its sessions search."""
     agents: tuple[SubAgentDefinition, ...] = ()
     """The agents that its sessions may start as sub-agents."""
     handoffs: tuple[HandoffDefinition, ...] = ()

@@ -1,0 +1,235 @@
+"""Adds, updates, removes and searches the knowledge bases of one store."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....state.databases.database import Database
+from ....state.errors import UsageError
+from ....state.process.clock import now
+from ....state.search.knowledge_rows import (
+    KnowledgeRows,
+    SourceChange,
+    StoredBase,
+    StoredChunk,
+    StoredRoot,
+    StoredSource,
+    make_id,
+)
+from .indexing.indexer import Indexer, IndexReport
+from .indexing.page_fetcher import PageFetcher, is_address
+from .indexing.source_reader import find_obstacle, find_version, split_text
+from .passages import TEXT_PREFIX, Passage, digest_text, make_passage, select_passages
+
+if TYPE_CHECKING:
+    from ....actions.ports import Masker
+
+MOST_QUERY_CHARS = 2000
+_STALE_S = 60.0
+"""Before a search, files are compared again if the last comparison is older than this."""
+_REFRESH_S = 10.0
+"""How long a search waits for changed files to be indexed, in seconds."""
+_MOST_FOUND = 60
+_MOST_NAME_CHARS = 64
+_Show = Callable[[int, int], None]
+
+
+def _show_nothing(done: int, total: int) -> None:
+    pass
+
+
+class Library:
+    """The knowledge bases of one tenant in a database. All methods raise `UsageError` and `StoreError`."""
+
+    def __init__(
+        self, database: Database, tenant: str, masker: Masker, pages: PageFetcher | None = None
+    ) -> None:
+        self.rows = KnowledgeRows(database, tenant)
+        self._masker = masker
+        self._pages = pages or PageFetcher()
+
+    async def list_bases(self, scopes: Sequence[str] | None = None) -> list[StoredBase]:
+        return await asyncio.to_thread(self.rows.list_bases, scopes)
+
+    async def find_bases(self, names: Sequence[str], scopes: Sequence[str]) -> list[StoredBase]:
+        """Return the bases of these names, each of the first scope that has one."""
+        known = await self.list_bases(scopes)
+        found = [next((one for one in known if one.name == name), None) for name in names]
+        return [one for one in found if one is not None]
+
+    async def open_base(self, name: str, scope: str) -> StoredBase:
+        """Return a base, which is created if it is missing."""
+        if not name.strip() or len(name) > _MOST_NAME_CHARS or not name.isprintable():
+            raise UsageError(
+                f"{name[:80]!r} is no name of a knowledge base.",
+                f"Use up to {_MOST_NAME_CHARS} printable characters.",
+            )
+        return await asyncio.to_thread(self.rows.open_base, name, scope)
+
+    async def add(self, base: StoredBase, location: str | Path, show: _Show = _show_nothing) -> IndexReport:
+        """Add a folder, a file or an address, or update it if it is there already."""
+        wanted = _require_location(location)
+        base = await self._reload(base)
+        roots = await asyncio.to_thread(self.rows.list_roots, base)
+        above = next((root for root in roots if _is_below(wanted, root.location)), None)
+        if above is not None and (wanted == above.location or await self._has_source(base, above, wanted)):
+            return (await self._update(base, [above], show)).report
+        inner = [root for root in roots if _is_below(root.location, wanted)]
+        for root in inner:
+            base = await asyncio.to_thread(self.rows.remove_root, base, root)
+        root = StoredRoot(make_id(base.id, wanted), wanted, "")
+        if is_address(wanted):
+            await self._pages.fetch(wanted)  # a page that cannot be had is not added
+        base = await asyncio.to_thread(self.rows.put_root, base, root)
+        return (await self._update(base, [root], show)).report
+
+    async def add_text(self, base: StoredBase, text: str, name: str) -> IndexReport:
+        """Add a text under a name, or replace the text of that name."""
+        base = await self._reload(base)
+        location = f"{TEXT_PREFIX}{name}"
+        root = StoredRoot(make_id(base.id, location), location, now())
+        chunks = await asyncio.to_thread(split_text, text.replace("\r\n", "\n"), name, self._masker)
+        stored = await asyncio.to_thread(self.rows.list_sources, base, root.id)
+        base = await asyncio.to_thread(self.rows.put_root, base, root)
+        source = StoredSource(make_id(base.id, location), root.id, location, len(text.encode()), 0,
+                              digest_text(text), len(chunks), "")  # fmt: skip
+        rows = [StoredChunk("line", one.first, one.last, one.title, one.text) for one in chunks]
+        change = SourceChange(source, rows, stored[0].chunks if stored else 0)
+        await asyncio.to_thread(self.rows.write, base, [change])
+        return IndexReport(added=not stored, changed=bool(stored), chunks=len(chunks))
+
+    async def update(
+        self, base: StoredBase, show: _Show = _show_nothing, most_s: float | None = None
+    ) -> IndexReport:
+        """Index the files and pages that have changed, and remove those that are gone."""
+        base = await self._reload(base)
+        roots = await asyncio.to_thread(self.rows.list_roots, base)
+        return (await self._update(base, roots, show, most_s)).report
+
+    async def refresh(self, bases: Sequence[StoredBase]) -> list[str]:
+        """Index changed files of bases that were not looked at for long; return notices.
+
+        Addresses are not fetched. It takes a limited time. If another process is updating a base, that is
+        enough.
+        """
+        notices: list[str] = []
+        for base in bases:
+            try:
+                base = await self._reload(base)
+                roots = await asyncio.to_thread(self.rows.list_roots, base)
+                stale = [root for root in roots if root.location.startswith("/") and _is_stale(root)]
+                indexer = await self._update(base, stale, most_s=_REFRESH_S) if stale else None
+            except UsageError as problem:
+                notices.append(problem.message)
+                continue
+            if indexer is not None and not indexer.report.is_complete:
+                notices.append(f"Many files of {base.name} have changed: run `sandbur index update`.")
+        return notices
+
+    async def remove(self, base: StoredBase, location: str | Path | None = None) -> int:
+        """Remove what was added, or the whole base; return the number of removed files and pages."""
+        base = await self._reload(base)
+        sources = await asyncio.to_thread(self.rows.list_sources, base)
+        if location is None:
+            await asyncio.to_thread(self.rows.remove_base, base)
+            return len(sources)
+        wanted = _resolve(location)
+        roots = await asyncio.to_thread(self.rows.list_roots, base)
+        root = next((root for root in roots if root.location in (wanted, str(location))), None)
+        if root is None:
+            known = ", ".join(root.location for root in roots[:5]) or "nothing"
+            raise UsageError(
+                f"{location} was not added to the knowledge base {base.name}.", f"It has: {known}."
+            )
+        await asyncio.to_thread(self.rows.remove_root, base, root)
+        return sum(source.root_id == root.id for source in sources)
+
+    async def search(
+        self,
+        query: str,
+        bases: Sequence[StoredBase],
+        limit: int = 8,
+        threshold: float = 0.0,
+        may_show: Callable[[str], bool] | None = None,
+    ) -> list[Passage]:
+        """Return the passages that match a query best, the best one first.
+
+        `threshold` is the least `Passage.score`. `may_show` returns whether a path may be shown.
+        """
+        query = query[:MOST_QUERY_CHARS]
+        found = await asyncio.to_thread(self.rows.search, query, bases, max(limit, _MOST_FOUND))
+        passages = (make_passage(one, one.hit.coverage) for one in found)
+        return list(await asyncio.to_thread(select_passages, passages, limit, threshold, may_show))
+
+    async def _reload(self, base: StoredBase) -> StoredBase:
+        """Return the base with its present version."""
+        found = await self.find_bases([base.name], [base.scope])
+        if not found:
+            raise UsageError(f"There is no knowledge base {base.name} any more.", "Add its files again.")
+        return found[0]
+
+    async def _update(
+        self,
+        base: StoredBase,
+        roots: Sequence[StoredRoot],
+        show: _Show = _show_nothing,
+        most_s: float | None = None,
+    ) -> Indexer:
+        indexer = Indexer(self.rows, base, self._masker, self._pages, show, most_s)
+        for root in roots:
+            if not root.location.startswith(TEXT_PREFIX):
+                await indexer.update(root)
+        return indexer
+
+    async def _has_source(self, base: StoredBase, root: StoredRoot, path: str) -> bool:
+        """Return whether a root covers a path. A file that git ignores is not covered by its folder."""
+        if Path(path).is_dir():
+            return True
+        sources = await asyncio.to_thread(self.rows.list_sources, base, root.id)
+        return any(source.path == path for source in sources)
+
+
+def _require_location(location: str | Path) -> str:
+    """Return the absolute path or the address of what is to be added. Raises `UsageError`."""
+    wanted = _resolve(location)
+    if is_address(wanted):
+        return wanted
+    there = Path(wanted)
+    if there.is_dir():
+        return wanted
+    version = find_version(wanted)
+    if version is None:
+        reason = "is no file and no folder" if there.exists() else "does not exist"
+        raise UsageError(f"{location} {reason}.", "Name a folder, a file or an address.")
+    if obstacle := find_obstacle(wanted, version.size):
+        raise UsageError(f"{location} cannot be added: {obstacle}.")
+    return wanted
+
+
+def _resolve(location: str | Path) -> str:
+    text = str(location)
+    if is_address(text):
+        return text
+    try:
+        found = str(Path(text).expanduser().resolve())
+        found.encode()
+    except (OSError, RuntimeError, ValueError):
+        raise UsageError(f"{text[:200]!r} is not the path of a file.") from None
+    return found
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _is_stale(root: StoredRoot) -> bool:
+    if not root.looked_at:
+        return True
+    looked = datetime.fromisoformat(root.looked_at)
+    looked = looked if looked.tzinfo is not None else looked.replace(tzinfo=UTC)
+    return abs(time.time() - looked.timestamp()) > _STALE_S
