@@ -111,7 +111,8 @@ class Indexer:
             self._show(done, len(paths))
             await self._update_file(root, path, stored.get(path))
         await self._write_group()
-        gone = [source for path, source in stored.items() if path not in {*paths}]
+        there_now = {*paths}
+        gone = [source for path, source in stored.items() if path not in there_now]
         for at in range(0, len(gone), _GROUP_FILES):
             some = gone[at : at + _GROUP_FILES]
             self.base = await asyncio.to_thread(self._rows.write, self.base, (), some)

@@ -13,7 +13,7 @@ from .....actions.tools.web.web_url import UnfitUrl, WebUrl, web_url
 from .....state.errors import UsageError
 from .source_reader import ReadSource
 
-Judge = Callable[[str], Literal["allow", "ask", "deny"]]
+JudgeAddress = Callable[[str], Literal["allow", "ask", "deny"]]
 """Returns what the rules of the person decide about an address."""
 
 
@@ -33,7 +33,7 @@ class PageFetcher:
     are followed within the site.
     """
 
-    def __init__(self, judge: Judge = refuse_private) -> None:
+    def __init__(self, judge: JudgeAddress = refuse_private) -> None:
         self._judge = judge
 
     async def fetch(self, url: str) -> tuple[str, bytes, ReadSource]:

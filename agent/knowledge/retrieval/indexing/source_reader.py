@@ -48,18 +48,18 @@ class ReadSource(NamedTuple):
     """Why it has no chunks, as a clause; empty if it has some, or if it is empty."""
 
 
-class FileVersion(NamedTuple):
+class SourceVersion(NamedTuple):
     size: int
     modified_ns: int
 
 
-def find_version(path: str) -> FileVersion | None:
+def find_version(path: str) -> SourceVersion | None:
     """Return the version of a file by its status, or None if it is not a regular file."""
     try:
         status = os.lstat(path)
     except (OSError, ValueError):
         return None
-    return FileVersion(status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
+    return SourceVersion(status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
 
 
 def find_obstacle(path: str, size: int) -> str:
