@@ -1,12 +1,21 @@
 """The texts of collections in the database, found by their words and by fragments of words."""
 
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..databases.database import Database, Statement
 from ..databases.schema import make_index_key
 from .ranking import Matches, Ranked, Ranker, list_query_words, make_words
-from .words import find_stem, list_parts, make_fragment_term, make_space, make_stem_term, make_terms
+from .words import (
+    digest_text,
+    find_stem,
+    list_parts,
+    make_fragment_term,
+    make_space,
+    make_stem_term,
+    make_terms,
+)
 
 MOST_QUERY_CHARS = 10_000
 """Later characters of a query are ignored."""
@@ -59,27 +68,35 @@ class DocumentIndex:
             self._is_prepared = True
 
     def put(self, collection: str, document: IndexedText) -> list[Statement]:
-        """Return the statements that add a document, or replace the one with its id."""
+        """Return the statements that add a document, or replace the one with its id.
+
+        If its text has changed, its vector is removed.
+        """
         self.prepare()
+        key = make_index_key(collection)
         space = make_space(collection)
         both = list_parts(f"{document.title}\n{document.text}", with_single=True)
         words = make_words(document.title, document.text)
-        row = (document.id, make_index_key(collection), words, make_terms(space, both))
+        row = (document.id, key, words, make_terms(space, both))
         sql = (
             "INSERT INTO documents (id, collection, words, terms) VALUES (?, ?, ?, ?) ON CONFLICT (id)"
             " DO UPDATE SET collection = excluded.collection, words = excluded.words, terms = excluded.terms"
         )
-        return [(sql, row)]
+        outdated = (key, document.id, digest_text(document.text))
+        return [(sql, row), ("DELETE FROM vectors WHERE collection = ? AND id = ? AND digest <> ?", outdated)]
 
     def remove(self, collection: str, ids: Sequence[str]) -> list[Statement]:
         """Return the statements that remove documents and their vectors."""
         self.prepare()
-        return [
+        key = make_index_key(collection)
+        deletions = [
             (f"DELETE FROM {table} WHERE collection = ? AND id IN ({_mark(some)})", (key, *some))
             for some in _split(ids)
-            for key in [make_index_key(collection)]
             for table in ("documents", "vectors")
         ]
+        # Processes that have loaded the vectors see that they have changed.
+        changed = "UPDATE vectors SET digest = ? WHERE collection = ? AND id = ''"
+        return [*deletions, (changed, (secrets.token_hex(16), key))]
 
     def search(self, text: str, collections: Sequence[str], limit: int = 10) -> list[TextHit]:
         """Return the documents of collections that match a text best, the best one first.

@@ -53,6 +53,11 @@ def _encode(word: str) -> str:
     return word
 
 
+def digest_text(text: str) -> str:
+    """Return a digest of a text, as it is stored with its vector."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:40]
+
+
 _SUFFIXES = (
     *("ations", "ation", "ition", "ments", "ment", "ions", "ion", "ance", "ence", "able"),
     *("ity", "ive", "ers", "ors", "er", "or", "ly", "al"),

@@ -65,8 +65,17 @@ NEW_COLUMNS = {
         "sessions": ("parent_session", "parent_sequence", "parent_call"),
     },
     7: {"heads": ("app", "app_user"), "sessions": ("parent_session", "parent_sequence", "parent_call")},
+    8: {},
 }
 """Version -> the columns that it does not have."""
+
+
+NEW_TABLES = {
+    5: ("session_tags", "session_texts"),
+    7: ("session_tags", "session_texts"),
+    8: ("documents", "vectors", "fact_heads", "facts", "fact_sources", "fact_changes"),
+}
+"""Version -> the tables that it does not have; older versions lack those of later ones, too."""
 
 
 def make_older(place: Place, version: int, is_begun: bool) -> None:
@@ -82,8 +91,9 @@ def make_older(place: Place, version: int, is_begun: bool) -> None:
         ]
         drops = ", ".join([*indexes, *(f"DROP COLUMN {column}" for column in columns)])
         statements.append(f"ALTER TABLE {place.schema}.{table} {drops}")
-    statements += (f"DROP TABLE {place.schema}.{table}" for table in ("session_tags", "session_texts"))
-    if is_begun:
+    missing = dict.fromkeys((*NEW_TABLES[version], *NEW_TABLES[8]))
+    statements += (f"DROP TABLE {place.schema}.{table}" for table in missing)
+    if is_begun and version < 8:
         columns = ", ".join(f"{column} = ''" for column in NEW_COLUMNS[version]["heads"])
         statements = [
             f"UPDATE {place.schema}.heads SET {columns}",
@@ -94,7 +104,7 @@ def make_older(place: Place, version: int, is_begun: bool) -> None:
 
 
 @pytest.mark.parametrize("is_begun", [False, True])
-@pytest.mark.parametrize("version", [5, 7])
+@pytest.mark.parametrize("version", NEW_TABLES)
 def test_a_store_of_an_older_version_is_brought_up_to_date(
     place: Place, version: int, is_begun: bool
 ) -> None:

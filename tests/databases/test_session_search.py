@@ -8,8 +8,8 @@ from pathlib import Path
 from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
 from support.stores.old_stores import DONE, FORK, KILLED, STORES, WAITING, write_old_store
 
-from sandbur.state.store.sessions.listing import LabelFilter
 from sandbur.state.search.words import encode_word, list_words
+from sandbur.state.store.sessions.listing import LabelFilter
 from sandbur.state.store.store import Store
 
 

@@ -12,6 +12,9 @@ FOLDERS = ("state", "actions", "agent")
 OF_OTHER_TESTS = {
     "nested_proposed": "crash/test_python_kills.py",
     "nested_finished": "crash/test_python_kills.py",
+    "hub_before_record": "crash/test_hub_kills.py",
+    "fact_change_planned": "databases/memory/test_fact_kills.py",
+    "fact_change_committed": "databases/memory/test_fact_kills.py",
     "search_words_written": "databases/test_session_search.py",
 }
 """Points that no scenario of the matrix reaches -> the test that kills at them."""

@@ -1,0 +1,1 @@
+"""Facts that outlive sessions: with their origin, and with corrections that can be reversed."""
