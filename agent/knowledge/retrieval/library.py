@@ -137,7 +137,7 @@ class Library:
         sources = await asyncio.to_thread(self.rows.list_sources, base)
         if location is None:
             await asyncio.to_thread(self.rows.remove_base, base)
-            return len(sources)
+            return sum(not source.problem for source in sources)
         wanted = _resolve(location)
         roots = await asyncio.to_thread(self.rows.list_roots, base)
         root = next((root for root in roots if root.location in (wanted, str(location))), None)
@@ -147,7 +147,7 @@ class Library:
                 f"{location} was not added to the knowledge base {base.name}.", f"It has: {known}."
             )
         await asyncio.to_thread(self.rows.remove_root, base, root)
-        return sum(source.root_id == root.id for source in sources)
+        return sum(source.root_id == root.id and not source.problem for source in sources)
 
     async def search(
         self,

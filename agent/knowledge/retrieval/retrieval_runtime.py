@@ -32,9 +32,10 @@ class RetrievalRuntime(ExtensionRuntime):
         notices = (
             f"There is no knowledge base {', '.join(missing)}: add files with `sandbur index add`.",
         ) if missing else ()  # fmt: skip
-        if not names or not self._is_offered():
+        if not names:
             return PromptSection(notices=notices)
-        return PromptSection(load(f"{_TOOL}:CITING"), {"knowledge": names}, notices)
+        text = load(f"{_TOOL}:CITING") if self._is_offered() else ""
+        return PromptSection(text, {"knowledge": names}, notices)
 
     def tool_sources(
         self, session: SessionSettings, definition: Definition, needs_model: bool
@@ -64,7 +65,5 @@ class RetrievalRuntime(ExtensionRuntime):
     def _is_offered(self) -> bool:
         """Return whether the settings let sessions have the tool."""
         settings, name = self.process.settings, load(f"{_TOOL}:NAME")
-        only = settings.of("tools")
-        return name not in settings.of("disallowed_tools") and (
-            not only or any(fnmatchcase(name, pattern) for pattern in only)
-        )
+        is_chosen = any(fnmatchcase(name, pattern) for pattern in settings.tools or (name,))
+        return is_chosen and not any(fnmatchcase(name, pattern) for pattern in settings.disallowed_tools)

@@ -15,6 +15,8 @@ OF_OTHER_TESTS = {
     "hub_before_record": "crash/test_hub_kills.py",
     "fact_change_planned": "databases/memory/test_fact_kills.py",
     "fact_change_committed": "databases/memory/test_fact_kills.py",
+    "knowledge_before_commit": "databases/memory/test_knowledge_bases.py",
+    "knowledge_committed": "databases/memory/test_knowledge_bases.py",
     "search_words_written": "databases/test_session_search.py",
 }
 """Points that no scenario of the matrix reaches -> the test that kills at them."""

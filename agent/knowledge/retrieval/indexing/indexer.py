@@ -116,7 +116,7 @@ class Indexer:
         for at in range(0, len(gone), _GROUP_FILES):
             some = gone[at : at + _GROUP_FILES]
             self.base = await asyncio.to_thread(self._rows.write, self.base, (), some)
-        self.report.removed += len(gone)
+        self.report.removed += sum(not source.problem for source in gone)
 
     async def _update_file(self, root: StoredRoot, path: str, stored: StoredSource | None) -> None:
         version = find_version(path)
@@ -143,9 +143,10 @@ class Indexer:
         await self._write_group()
 
     def _keep(self, stored: StoredSource) -> None:
-        self.report.unchanged += 1
         if stored.problem:
             self.report.leave_out(stored.path, stored.problem)
+        else:
+            self.report.unchanged += 1
 
     async def _add(
         self,
