@@ -32,6 +32,7 @@ from ..session.run import Limits
 from .arguments import (
     AgentArguments,
     Handoff,
+    KnowledgeSource,
     as_tools,
     define_agent,
     define_handoffs,
@@ -83,6 +84,7 @@ class Agent(HasHooks, Generic[OutputT]):
             description.
         handoffs: Agents that it may give the conversation to, by the tool `hand_off`; a `Handoff` says what
             of the conversation one gets.
+        knowledge: Objects of `sandbur.KnowledgeBase`, which it searches and cites by the tool `retrieve`.
         require_done: Whether every run must end with the tool that is marked by `@tool(done=True)`.
         mode: Which calls run without approval: `interactive`, `plan`, `auto-edit` or `yolo`.
         allow, ask, deny: Rules, such as `refund` or `fetch_page(https://example.org/*)`.
@@ -123,6 +125,7 @@ class Agent(HasHooks, Generic[OutputT]):
         description: str = "",
         agents: Sequence[Agent[Any]] = (),
         handoffs: Sequence[Agent[Any] | Handoff] = (),
+        knowledge: Sequence[KnowledgeSource] = (),
         mode: ExecutionMode = "interactive",
         allow: Sequence[str] = (),
         ask: Sequence[str] = (),
@@ -155,12 +158,11 @@ class Agent(HasHooks, Generic[OutputT]):
         output_validators: Sequence[Callable[..., Any]] = (),
     ) -> None:
         self._arguments = require_fitting({key: value for key, value in locals().items() if key != "self"})
-        self.name, self.output, self._agents = name, output, tuple(agents)
+        self.name, self.output, self._open = name, output, OpenSessions(lambda: self.definition, env)
         typed, (of_session, of_run) = parse_output_type(output), split_instructions(instructions)
         self._rules = RunRules[OutputT](typed, of_run, list(map(OutputValidator, output_validators)))
         self._definition = define_agent(self._arguments, of_session, typed and typed.format)
         self._module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
-        self._open = OpenSessions(lambda: self.definition, env)
 
     @classmethod
     def from_file(
@@ -218,7 +220,7 @@ class Agent(HasHooks, Generic[OutputT]):
             self._definition,
             source=source,
             middleware=layers,
-            agents=tuple(one.as_sub_agent() for one in self._agents),
+            agents=tuple(one.as_sub_agent() for one in self._arguments["agents"]),
             handoffs=define_handoffs(self._arguments["handoffs"]),
             run_rules=self._rules,
             name=self.name,

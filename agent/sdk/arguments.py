@@ -29,6 +29,7 @@ from ..runtime.agent_definition import (
     HandoffDefinition,
     HistoryFilter,
     Instructions,
+    KnowledgeSource,
     SubAgentDefinition,
 )
 from ..runtime.compaction import Compaction, compaction_settings, find_summary_model
@@ -52,6 +53,7 @@ class AgentArguments(TypedDict, total=False):
     description: str
     agents: Sequence[Any]
     handoffs: Sequence[Any]
+    knowledge: Sequence[KnowledgeSource]
     mode: ExecutionMode
     allow: Sequence[str]
     ask: Sequence[str]
@@ -135,10 +137,18 @@ def require_fitting(given: dict[str, Any]) -> dict[str, Any]:
     if given["planning"] not in ("auto", "off"):
         raise UsageError(f"Agent: planning={given['planning']!r} is not possible.", 'It is "auto" or "off".')
     _require_user_input(given["user_input"])
+    _require_knowledge(given["knowledge"])
     _require_agents("agents", given["agents"])
     _require_agents("handoffs", given["handoffs"], str(given["name"]))
     _require_paths(given)
     return given
+
+
+def _require_knowledge(value: Any) -> None:
+    _require_list("knowledge", value, "objects of sandbur.KnowledgeBase")
+    for base in value:
+        if not isinstance(base, KnowledgeSource):
+            raise _wrong("knowledge", base, "a list of objects of sandbur.KnowledgeBase")
 
 
 def _require_user_input(value: Any) -> None:
@@ -244,6 +254,7 @@ def define_agent(
         on_elicitation=given["on_elicitation"],
         user_input=given["user_input"],
         name=given["name"],
+        knowledge=tuple(given["knowledge"]),
     )
     return replace(made, has_planning=given["planning"] == "auto" and made.has_tools)
 

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from ..databases.database import Database, GuardedUpdate, LateTables, Statement, exists, insert
+from ..databases.schema import make_index_key
 from ..errors import GuardFailed, UsageError
 from ..process.clock import now
 from ..process.crashpoints import reach
 from .documents import DocumentIndex, IndexedText, TextHit
+from .vectors import StoredVector, VectorIndex, VectorModel
 
 Unit = Literal["line", "page"]
 """What the numbers of a chunk count."""
@@ -92,12 +94,12 @@ class StoredChunk(NamedTuple):
 
 
 class FoundChunk(NamedTuple):
-    """A chunk that matches a query."""
+    """A chunk with its id in the search index, its source and its base."""
 
+    id: str
     base: StoredBase
     source: StoredSource
     chunk: StoredChunk
-    hit: TextHit
 
 
 class SourceChange(NamedTuple):
@@ -188,21 +190,41 @@ class KnowledgeRows:
     def remove_base(self, base: StoredBase) -> None:
         for root in self.list_roots(base):
             base = self.remove_root(base, root)
-        self._change(base, [], [("DELETE FROM knowledge_bases WHERE id = ?", (base.id,))])
+        base = self.remove_vectors(base)
+        self._change(base, [("DELETE FROM knowledge_bases WHERE id = ?", (base.id,))])
 
-    def search(self, text: str, bases: Sequence[StoredBase], limit: int) -> list[FoundChunk]:
-        """Return the chunks of bases that match a text best, the best one first."""
-        if not bases:
-            return []
-        hits = self.index.search(text, [base.collection for base in bases], limit)
-        return self._load(hits, bases)
+    def search(self, text: str, bases: Sequence[StoredBase], limit: int) -> list[TextHit]:
+        """Return the ids of the chunks of bases whose words match a text best, the best one first."""
+        return self.index.search(text, [base.collection for base in bases], limit) if bases else []
 
-    def load_chunks(self, source: StoredSource) -> list[StoredChunk]:
-        sql = f"SELECT {_CHUNK} FROM knowledge_chunks WHERE source_id = ? ORDER BY n"
-        return [_read_chunk(row) for row in self._database.query(sql, (source.id,))]
+    def open_vectors(self, base: StoredBase, model: VectorModel) -> VectorIndex:
+        return VectorIndex(self._database, base.collection, model)
 
-    def _load(self, hits: Sequence[TextHit], bases: Sequence[StoredBase]) -> list[FoundChunk]:
-        places = {hit.id: _split_id(hit.id) for hit in hits}
+    def list_without_vectors(self, base: StoredBase) -> list[str]:
+        """Return the ids of the chunks of a base that have no vector."""
+        sql = "SELECT id FROM vectors WHERE collection = ? AND id <> ''"
+        done = {row[0] for row in self._database.query(sql, (make_index_key(base.collection),))}
+        sources = self.list_sources(base)
+        every = (_make_chunk_id(source.id, n) for source in sources for n in range(source.chunks))
+        return [chunk_id for chunk_id in every if chunk_id not in done]
+
+    def put_vectors(
+        self, base: StoredBase, model: str, index: VectorIndex, vectors: Sequence[StoredVector]
+    ) -> StoredBase:
+        """Write vectors by a model in one transaction. Return the base as it is now."""
+        named = ("UPDATE knowledge_bases SET model = ? WHERE id = ?", (model, base.id))
+        reach("knowledge_vectors_before_commit")
+        return self._change(base, [*index.put(vectors), named])._replace(model=model)
+
+    def remove_vectors(self, base: StoredBase) -> StoredBase:
+        """Remove all vectors of a base, so that another model may make new ones."""
+        removed = ("DELETE FROM vectors WHERE collection = ?", (make_index_key(base.collection),))
+        named = ("UPDATE knowledge_bases SET model = '' WHERE id = ?", (base.id,))
+        return self._change(base, [removed, named])._replace(model="")
+
+    def load_found(self, ids: Sequence[str], bases: Sequence[StoredBase]) -> list[FoundChunk]:
+        """Return the chunks with these ids in search indexes, in their order. Removed ones are left out."""
+        places = {chunk_id: _split_id(chunk_id) for chunk_id in ids}
         sources = self._load_sources(bases, {source_id for source_id, _ in places.values()})
         chunks: dict[tuple[str, int], StoredChunk] = {}
         for source_id in sources:
@@ -211,9 +233,9 @@ class KnowledgeRows:
             rows = self._database.query(sql, (source_id, *numbers))
             chunks |= {(source_id, int(row[0])): _read_chunk(row[1:]) for row in rows}
         return [
-            FoundChunk(*sources[place[0]], chunks[place], hit)
-            for hit in hits
-            if (place := places[hit.id]) in chunks
+            FoundChunk(chunk_id, *sources[place[0]], chunks[place])
+            for chunk_id, place in places.items()
+            if place in chunks
         ]
 
     def _load_sources(
@@ -232,7 +254,8 @@ class KnowledgeRows:
         yield _put_source(base, source)
         if change.chunks is None:
             return
-        yield from self._make_chunk_removal(base, source.id, change.replaced)
+        # A chunk whose text stays the same keeps its vector.
+        yield from self._make_chunk_removal(base, source.id, change.replaced, len(change.chunks))
         for n, chunk in enumerate(change.chunks):
             row = {"source_id": source.id, "n": n, "unit": chunk.unit, "first_at": chunk.first,
                    "last_at": chunk.last, "title": chunk.title, "body": chunk.text}  # fmt: skip
@@ -244,25 +267,26 @@ class KnowledgeRows:
 
     def _make_removal(self, base: StoredBase, sources: Sequence[StoredSource]) -> Iterator[Statement]:
         for source in sources:
-            yield from self._make_chunk_removal(base, source.id, source.chunks)
+            yield from self._make_chunk_removal(base, source.id, source.chunks, 0)
             yield "DELETE FROM knowledge_sources WHERE base_id = ? AND id = ?", (base.id, source.id)
 
-    def _make_chunk_removal(self, base: StoredBase, source_id: str, count: int) -> Iterator[Statement]:
-        if count:
-            ids = [_make_chunk_id(source_id, n) for n in range(count)]
+    def _make_chunk_removal(
+        self, base: StoredBase, source_id: str, count: int, kept: int
+    ) -> Iterator[Statement]:
+        """Yield the statements that remove `count` chunks, and from number `kept` on also their texts."""
+        if ids := [_make_chunk_id(source_id, n) for n in range(kept, count)]:
             yield from self.index.remove(base.collection, ids)
+        if count:
             yield "DELETE FROM knowledge_chunks WHERE source_id = ?", (source_id,)
 
-    def _change(
-        self, base: StoredBase, statements: Sequence[Statement], last: Sequence[Statement] = ()
-    ) -> StoredBase:
+    def _change(self, base: StoredBase, statements: Sequence[Statement]) -> StoredBase:
         """Run the statements in one transaction if the base still has its version."""
         token = secrets.token_hex(16)
         sql = "UPDATE knowledge_bases SET version = ?, token = ? WHERE id = ? AND version = ?"
         claim = (sql, (base.version + 1, token, base.id, base.version))
         landed = exists("knowledge_bases", {"id": base.id, "token": token})
         try:
-            self._database.commit([*statements, *last], GuardedUpdate(claim, landed))
+            self._database.commit(statements, GuardedUpdate(claim, landed))
         except GuardFailed:
             raise UsageError(
                 f"Another process is changing the knowledge base {base.name}.",

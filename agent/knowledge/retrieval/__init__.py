@@ -32,6 +32,15 @@ EXTENSION = Extension(
             about="the knowledge bases that new sessions search, beside the project's own one",
             after="plan_proposals",
         ),
+        Setting(
+            "embeddings",
+            None,
+            "line",
+            variable="SANDBUR_EMBEDDINGS",
+            about="the model that makes vectors for knowledge bases, such as openai/text-embedding-3-small or"
+            " minilm; without one, they are searched by words",
+            after="knowledge",
+        ),
     ),
     runtime=".agent.knowledge.retrieval.retrieval_runtime:RetrievalRuntime",
     is_used=_needs_runtime,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....state.databases.database import Database
-from ....state.errors import UsageError
+from ....state.errors import SandburError, UsageError
 from ....state.process.clock import now
 from ....state.search.knowledge_rows import (
     KnowledgeRows,
@@ -21,6 +21,9 @@ from ....state.search.knowledge_rows import (
     StoredSource,
     make_id,
 )
+from ....state.search.vectors import Neighbor, fuse_hits
+from .embedding.base_vectors import BaseVectors
+from .embedding.embedder import Embedder
 from .indexing.indexer import Indexer, IndexReport
 from .indexing.page_fetcher import PageFetcher, is_address
 from .indexing.source_reader import find_obstacle, find_version, split_text
@@ -34,6 +37,8 @@ _STALE_S = 60.0
 """Before a search, files are compared again if the last comparison is older than this."""
 _REFRESH_S = 10.0
 """How long a search waits for changed files to be indexed, in seconds."""
+_REFRESH_VECTORS = 500
+"""How many vectors a search makes first for changed files."""
 _MOST_FOUND = 60
 _MOST_NAME_CHARS = 64
 _Show = Callable[[int, int], None]
@@ -47,9 +52,16 @@ class Library:
     """The knowledge bases of one tenant in a database. All methods raise `UsageError` and `StoreError`."""
 
     def __init__(
-        self, database: Database, tenant: str, masker: Masker, pages: PageFetcher | None = None
+        self,
+        database: Database,
+        tenant: str,
+        masker: Masker,
+        pages: PageFetcher | None = None,
+        embedder: Embedder | None = None,
     ) -> None:
+        """Without an `embedder`, searches are by words only, also in bases that have vectors."""
         self.rows = KnowledgeRows(database, tenant)
+        self._vectors = None if embedder is None else BaseVectors(self.rows, embedder)
         self._masker = masker
         self._pages = pages or PageFetcher()
 
@@ -111,6 +123,20 @@ class Library:
         roots = await asyncio.to_thread(self.rows.list_roots, base)
         return (await self._update(base, roots, show, most_s)).report
 
+    async def embed(
+        self, base: StoredBase, show: _Show = _show_nothing, *, is_new_model: bool = False
+    ) -> None:
+        """Make the vectors that a base lacks, if there is an embedding model.
+
+        `is_new_model`: the vectors of the model before are removed first.
+        """
+        if self._vectors is None:
+            return
+        base = await self._reload(base)
+        if is_new_model:
+            base = await asyncio.to_thread(self.rows.remove_vectors, base)
+        await self._vectors.complete(base, show)
+
     async def refresh(self, bases: Sequence[StoredBase]) -> list[str]:
         """Index changed files of bases that were not looked at for long; return notices.
 
@@ -123,13 +149,19 @@ class Library:
                 base = await self._reload(base)
                 roots = await asyncio.to_thread(self.rows.list_roots, base)
                 stale = [root for root in roots if root.location.startswith("/") and _is_stale(root)]
-                indexer = await self._update(base, stale, most_s=_REFRESH_S) if stale else None
-            except UsageError as problem:
+                notices += await self._refresh(base, stale) if stale else []
+            except SandburError as problem:
                 notices.append(problem.message)
-                continue
-            if indexer is not None and not indexer.report.is_complete:
-                notices.append(f"Many files of {base.name} have changed: run `sandbur index update`.")
         return notices
+
+    async def _refresh(self, base: StoredBase, stale: Sequence[StoredRoot]) -> list[str]:
+        indexer = await self._update(base, stale, most_s=_REFRESH_S)
+        missing = 0
+        if self._vectors is not None and indexer.base.model:
+            missing = await self._vectors.complete(indexer.base, most=_REFRESH_VECTORS)
+        if indexer.report.is_complete and not missing:
+            return []
+        return [f"Many files of {base.name} have changed: run `sandbur index update`."]
 
     async def remove(self, base: StoredBase, location: str | Path | None = None) -> int:
         """Remove what was added, or the whole base; return the number of removed files and pages."""
@@ -156,15 +188,37 @@ class Library:
         limit: int = 8,
         threshold: float = 0.0,
         may_show: Callable[[str], bool] | None = None,
+        notices: list[str] | None = None,
     ) -> list[Passage]:
         """Return the passages that match a query best, the best one first.
 
-        `threshold` is the least `Passage.score`. `may_show` returns whether a path may be shown.
+        `threshold` is the least `Passage.score`. `may_show` returns whether a path may be shown. If vectors
+        cannot be used, that is added to `notices`, and the search is by words; without `notices`, it fails.
         """
         query = query[:MOST_QUERY_CHARS]
-        found = await asyncio.to_thread(self.rows.search, query, bases, max(limit, _MOST_FOUND))
-        passages = (make_passage(one, one.hit.coverage) for one in found)
+        most = max(limit, _MOST_FOUND)
+        hits = await asyncio.to_thread(self.rows.search, query, bases, most)
+        scores = {hit.id: hit.coverage for hit in hits}
+        if near := await self._find_near(query, bases, most, notices):
+            ids = [chunk_id for chunk_id, _ in fuse_hits(hits, near, most)]
+            likeness = {one.id: one.similarity for one in near}
+            scores = {one: max(scores.get(one, 0.0), likeness.get(one, 0.0)) for one in ids}
+        found = await asyncio.to_thread(self.rows.load_found, list(scores), bases)
+        passages = (make_passage(one, scores[one.id]) for one in found)
         return list(await asyncio.to_thread(select_passages, passages, limit, threshold, may_show))
+
+    async def _find_near(
+        self, query: str, bases: Sequence[StoredBase], limit: int, notices: list[str] | None
+    ) -> list[Neighbor]:
+        if self._vectors is None:
+            return []
+        try:
+            return await self._vectors.search(query, bases, limit)
+        except SandburError as problem:
+            if notices is None:
+                raise
+            notices.append(f"This search was by words only: {problem.message} {problem.hint or ''}".strip())
+            return []
 
     async def _reload(self, base: StoredBase) -> StoredBase:
         """Return the base with its present version."""

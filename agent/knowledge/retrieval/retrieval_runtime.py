@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,12 @@ _OF_FOLDER = ".agent.knowledge.retrieval.session_bases:make_tool_source"
 
 class RetrievalRuntime(ExtensionRuntime):
     async def extend_prompt(self, cwd: Path, definition: Definition) -> PromptSection:
-        own = tuple(base.name for base in definition.knowledge)
+        own = tuple(name for one in definition.knowledge for name in one.names)
         wanted = self.process.settings_of_folder(cwd).of("knowledge") if self._is_plain(definition) else ()
         found: tuple[str, ...] = ()
         if self._is_plain(definition):
-            found = await asyncio.to_thread(self._find_names, cwd, wanted)
+            find = partial(self._find_names, cwd, wanted)
+            found = await self.process.store.database.offload(find)
         names = (*own, *found)
         missing = [name for name in wanted if name not in names]
         notices = (
@@ -47,7 +48,10 @@ class RetrievalRuntime(ExtensionRuntime):
             return (make_source(definition.knowledge),)
         if not self._is_plain(definition):
             return ()
-        return (load(_OF_FOLDER)(self.process.store, self.process.env, Path(session.cwd), session.knowledge),)
+        cwd = Path(session.cwd)
+        settings = self.process.settings_of_folder(cwd)
+        make_own: Any = load(_OF_FOLDER)
+        return (make_own(self.process.store, settings, self.process.env, cwd, session.knowledge),)
 
     def _is_plain(self, definition: Definition) -> bool:
         """Return whether sessions of an agent search the bases of the person."""

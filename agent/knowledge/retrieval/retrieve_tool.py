@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple, Protocol
+from typing import Annotated, NamedTuple
 
 from pydantic import BeforeValidator, Field
 
@@ -13,6 +13,7 @@ from ....actions.ports import Tool, ToolContext, ToolOutcome, ToolTraits
 from ....actions.tools.builtin import BuiltinTool
 from ....actions.tools.schema import PlainText, ToolArguments, whole
 from ....state.errors import SandburError
+from ...runtime.agent_definition import KnowledgeSource
 from .library import MOST_QUERY_CHARS
 from .passages import Passage
 
@@ -46,23 +47,10 @@ class RetrieveArguments(ToolArguments):
     )
 
 
-class SearchResult(NamedTuple):
+class RetrievalResult(NamedTuple):
     passages: Sequence[Passage]
     notices: Sequence[str] = ()
     """Sentences for the model, such as that files have changed meanwhile."""
-
-
-class Searchable(Protocol):
-    """Knowledge bases that are searched together."""
-
-    @property
-    def names(self) -> tuple[str, ...]: ...
-
-    async def find(
-        self, query: str, names: Sequence[str], limit: int, may_show: Callable[[str], bool]
-    ) -> SearchResult:
-        """Search the bases `names`. `may_show` returns whether a path may be shown. Raises `SandburError`."""
-        ...
 
 
 class _ShownFile(NamedTuple):
@@ -75,7 +63,7 @@ class _ShownFile(NamedTuple):
 class Retrieve(BuiltinTool[RetrieveArguments]):
     traits = ToolTraits(subject="query", is_quiet=True, shows="content")
 
-    def __init__(self, searched: Sequence[Searchable]) -> None:
+    def __init__(self, searched: Sequence[KnowledgeSource]) -> None:
         self._searched = searched
         self._names = tuple(dict.fromkeys(name for one in searched for name in one.names))
         super().__init__(NAME, _DESCRIPTION.format(names=", ".join(self._names)), RetrieveArguments)
@@ -97,7 +85,7 @@ class Retrieve(BuiltinTool[RetrieveArguments]):
             return not is_file or context.judge(_ShownFile(arguments.query, path)).decision != "deny"
 
         try:
-            results = [
+            results: list[RetrievalResult] = [
                 await one.find(arguments.query, own, arguments.limit, may_show)
                 for one in self._searched
                 if (own := [name for name in names if name in one.names])
@@ -133,14 +121,15 @@ class RetrieveSource:
 
     name = "retrieval"
 
-    def __init__(self, searched: Sequence[Searchable]) -> None:
+    def __init__(self, searched: Sequence[KnowledgeSource], notices: Sequence[str] = ()) -> None:
         self._searched = searched
+        self._notices = notices
 
     async def tools(self) -> Sequence[Tool]:
         return (Retrieve(self._searched),)
 
     def notices(self) -> Sequence[str]:
-        return ()
+        return self._notices
 
     async def aclose(self) -> None:
         """Do nothing: the tool holds nothing open."""

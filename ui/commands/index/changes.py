@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from ....agent.knowledge.retrieval.indexing.indexer import IndexReport, count_by_reason
 from ....agent.knowledge.retrieval.passages import name_source
 from ....state.errors import UsageError
+from ....state.search.knowledge_rows import StoredBase
 from ...terminal.live import ProgressLine
 from ...terminal.standard_output import exit_on_signals
 from ...terminal.terminal import say
@@ -26,6 +27,7 @@ async def add(command: IndexCommand) -> int:
         with exit_on_signals(), ProgressLine("Indexing file") as progress:
             report = await opened.library.add(base, command.what, progress.show)
         _print_report(report, base.name, opened)
+        await _embed(opened, base)
     return 0
 
 
@@ -40,9 +42,15 @@ async def update(command: IndexCommand) -> int:
             with exit_on_signals(), ProgressLine("Indexing file") as progress:
                 report = await opened.library.update(base, progress.show)
             _print_report(report, base.name, opened)
+            await _embed(opened, base, command.reembed)
         if not bases:
             say("There are no knowledge bases here. Make one: sandbur index add DIR")
     return 0
+
+
+async def _embed(opened: OpenedLibrary, base: StoredBase, is_new_model: bool = False) -> None:
+    with exit_on_signals(), ProgressLine("Making the vector of passage") as progress:
+        await opened.library.embed(base, progress.show, is_new_model=is_new_model)
 
 
 async def remove(command: IndexCommand) -> int:

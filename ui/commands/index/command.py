@@ -26,7 +26,8 @@ class IndexCommand(ActionCommand):
                          (*_BASE, "--limit", "--json"), (
             ("sandbur index search 'how do I resume a session?'", ""),
         ), home="listing.search"),
-        "update": Action("", "index what has changed, and remove what is gone", _BASE, home="changes.update"),
+        "update": Action("", "index what has changed, and remove what is gone",
+                         (*_BASE, "--reembed"), home="changes.update"),
         "remove": Action("[DIR|FILE|URL]", "remove what was added; without it, the whole base",
                          (*_BASE, "--yes"), home="changes.remove"),
     }  # fmt: skip
@@ -40,6 +41,7 @@ class IndexCommand(ActionCommand):
     limit: int = flag(
         "--limit", f"search: the best N (default {_MOST_FOUND})", _MOST_FOUND, type=count, metavar="N"
     )
+    reembed: bool = switch("--reembed", "update: new vectors, by the model of the setting `embeddings`")
     json: bool = switch("--json", "list, search: JSON on stdout, one object per line")
     yes: bool = switch("--yes", "remove: without a question")
 
@@ -52,7 +54,12 @@ class IndexCommand(ActionCommand):
             )
         if self.action in ("list", "update") and self.what:
             raise UsageError(f"`{self.what[:40]}` is one word too many.", "`sandbur index --help` helps.")
-        given = {"--json": self.json, "--yes": self.yes, "--limit": self.limit != _MOST_FOUND}
+        given = {
+            "--json": self.json,
+            "--yes": self.yes,
+            "--reembed": self.reembed,
+            "--limit": self.limit != _MOST_FOUND,
+        }
         for name, is_given in given.items():
             if is_given and name not in self.ACTIONS[self.action].flags:
                 owners = [action for action, one in self.ACTIONS.items() if name in one.flags]

@@ -68,9 +68,10 @@ async def search(command: IndexCommand) -> int:
         bases = await opened.library.list_bases(opened.scopes)
         if command.base:
             bases = [await opened.find_base()]
-        for notice in await opened.library.refresh(bases):
-            say(one_line(notice))
-        passages = await opened.library.search(command.what, bases, command.limit)
+        notices = await opened.library.refresh(bases)
+        passages = await opened.library.search(command.what, bases, command.limit, notices=notices)
+    for notice in notices:
+        say(one_line(notice))
     for passage in passages:
         if command.json:
             put(encode(_describe_passage(passage, opened)))

@@ -12,6 +12,7 @@ from typing import Literal
 
 from ....actions.tools.web.web_fetch import WebFetch
 from ....agent.config.settings import Settings
+from ....agent.knowledge.retrieval.embedding.embedder import find_embedder
 from ....agent.knowledge.retrieval.indexing.page_fetcher import PageFetcher
 from ....agent.knowledge.retrieval.library import Library
 from ....agent.knowledge.retrieval.scopes import PROJECT_BASE, USER_SCOPE, find_project_scope
@@ -51,7 +52,8 @@ async def open_library(command: IndexCommand) -> AsyncGenerator[OpenedLibrary]:
     async with open_runtime(command) as runtime:
         settings, store = runtime.settings, runtime.store
         masker = masker_for(os.environ, settings.cwd)
-        library = Library(store.database, store.tenant, masker, make_fetcher(settings))
+        embedder = find_embedder(settings, os.environ)
+        library = Library(store.database, store.tenant, masker, make_fetcher(settings), embedder)
         of_project = () if command.user else (find_project_scope(settings.cwd),)
         yield OpenedLibrary(library, settings.cwd, (*of_project, USER_SCOPE), command.base or PROJECT_BASE)
 
