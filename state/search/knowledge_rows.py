@@ -213,7 +213,6 @@ class KnowledgeRows:
     ) -> StoredBase:
         """Write vectors by a model in one transaction. Return the base as it is now."""
         named = ("UPDATE knowledge_bases SET model = ? WHERE id = ?", (model, base.id))
-        reach("knowledge_vectors_before_commit")
         return self._change(base, [*index.put(vectors), named])._replace(model=model)
 
     def remove_vectors(self, base: StoredBase) -> StoredBase:
