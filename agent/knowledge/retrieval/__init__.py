@@ -45,6 +45,7 @@ EXTENSION = Extension(
     runtime=".agent.knowledge.retrieval.retrieval_runtime:RetrievalRuntime",
     is_used=_needs_runtime,
     of_agent=lambda definition: bool(definition.knowledge),
+    verify=".agent.knowledge.retrieval.citations:check_citations",
     commands=(
         CommandEntry(
             name="index",
