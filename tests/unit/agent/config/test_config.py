@@ -45,6 +45,8 @@ def test_nothing_said_gives_the_defaults(machine: Machine) -> None:
             "agent_depth": 3,
             "agents_per_run": 200,
             "plan_proposals": False,
+            "knowledge": (),
+            "embeddings": None,
             "variables": (),
             "otel": False,
         },
