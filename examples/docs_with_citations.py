@@ -27,8 +27,9 @@ async def main() -> None:
             model = ScriptedModel([search, f"Use the URL `memory:` {place}."])
             agent = Agent(model, knowledge=[docs], store=store, cwd=DOCS.parent)
             result = await agent.run("How do I keep sessions in memory? Cite the docs.")
-            print(result.output)
-            cited = re.search(r"\[(.+):(\d+)-(\d+)\]", result.output)
+            answer = result.output or ""
+            print(answer)
+            cited = re.search(r"\[(.+):(\d+)-(\d+)\]", answer)
             assert cited is not None
             lines = (DOCS.parent / cited[1]).read_text("utf-8").split("\n")
             quoted = "\n".join(lines[int(cited[2]) - 1 : int(cited[3])])

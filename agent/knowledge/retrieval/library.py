@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,18 +17,17 @@ from ....state.search.knowledge_rows import (
     KnowledgeRows,
     SourceChange,
     StoredBase,
-    StoredChunk,
     StoredRoot,
     StoredSource,
     make_id,
 )
-from ....state.search.vectors import Neighbor, fuse_hits
+from ....state.search.vectors import Neighbor
 from .embedding.base_vectors import BaseVectors
 from .embedding.embedder import Embedder
 from .indexing.indexer import Indexer, IndexReport
 from .indexing.page_fetcher import PageFetcher, is_address
-from .indexing.source_reader import find_obstacle, find_version, split_text
-from .passages import TEXT_PREFIX, Passage, digest_text, make_passage, select_passages
+from .indexing.source_reader import ReadSource, find_obstacle, find_version, split_source
+from .passages import TEXT_PREFIX, Passage, make_passage, select_passages
 
 if TYPE_CHECKING:
     from ....actions.ports import Masker
@@ -41,6 +41,8 @@ _REFRESH_VECTORS = 500
 """How many vectors a search makes first for changed files."""
 _MOST_FOUND = 60
 _MOST_NAME_CHARS = 64
+_WORD_WEIGHT = 0.5
+"""The weight of the score by words beside that by vectors."""
 _Show = Callable[[int, int], None]
 
 
@@ -103,17 +105,20 @@ class Library:
     async def add_text(self, base: StoredBase, text: str, name: str) -> IndexReport:
         """Add a text under a name, or replace the text of that name."""
         base = await self._reload(base)
-        location = f"{TEXT_PREFIX}{name}"
+        location, content = f"{TEXT_PREFIX}{name}", text.encode("utf-8", "replace")
+        read = ReadSource(len(content), 0, hashlib.sha256(content).hexdigest())
+        read = read._replace(problem=find_obstacle(name, read.size))
+        read = await split_source(content, read, name, self._masker)
+        if read.problem:
+            raise UsageError(f"The text {name} cannot be added: {read.problem}.")
         root = StoredRoot(make_id(base.id, location), location, now())
-        chunks = await asyncio.to_thread(split_text, text.replace("\r\n", "\n"), name, self._masker)
         stored = await asyncio.to_thread(self.rows.list_sources, base, root.id)
         base = await asyncio.to_thread(self.rows.put_root, base, root)
-        source = StoredSource(make_id(base.id, location), root.id, location, len(text.encode()), 0,
-                              digest_text(text), len(chunks), "")  # fmt: skip
-        rows = [StoredChunk("line", one.first, one.last, one.title, one.text) for one in chunks]
-        change = SourceChange(source, rows, stored[0].chunks if stored else 0)
+        count = len(read.chunks)
+        source = StoredSource(root.id, root.id, location, read.size, 0, read.digest, count, "")
+        change = SourceChange(source, read.chunks, stored[0].chunks if stored else 0)
         await asyncio.to_thread(self.rows.write, base, [change])
-        return IndexReport(added=not stored, changed=bool(stored), chunks=len(chunks))
+        return IndexReport(added=not stored, changed=bool(stored), chunks=count)
 
     async def update(
         self, base: StoredBase, show: _Show = _show_nothing, most_s: float | None = None
@@ -200,9 +205,7 @@ class Library:
         hits = await asyncio.to_thread(self.rows.search, query, bases, most)
         scores = {hit.id: hit.coverage for hit in hits}
         if near := await self._find_near(query, bases, most, notices):
-            ids = [chunk_id for chunk_id, _ in fuse_hits(hits, near, most)]
-            likeness = {one.id: one.similarity for one in near}
-            scores = {one: max(scores.get(one, 0.0), likeness.get(one, 0.0)) for one in ids}
+            scores = _fuse(scores, {one.id: one.similarity for one in near})
         found = await asyncio.to_thread(self.rows.load_found, list(scores), bases)
         passages = (make_passage(one, scores[one.id]) for one in found)
         return list(await asyncio.to_thread(select_passages, passages, limit, threshold, may_show))
@@ -246,6 +249,19 @@ class Library:
             return True
         sources = await asyncio.to_thread(self.rows.list_sources, base, root.id)
         return any(source.path == path for source in sources)
+
+
+def _fuse(by_words: Mapping[str, float], by_vectors: Mapping[str, float]) -> dict[str, float]:
+    """Return the higher score of each passage. The order is that of the weighted sums of both scores.
+
+    The sums rank better than fused ranks do; see `tests/bench/knowledge.py`.
+    """
+    sums = {
+        one: by_vectors.get(one, 0.0) + _WORD_WEIGHT * by_words.get(one, 0.0)
+        for one in (*by_words, *by_vectors)
+    }
+    order = sorted(sums, key=lambda one: -sums[one])
+    return {one: max(by_words.get(one, 0.0), by_vectors.get(one, 0.0)) for one in order}
 
 
 def _require_location(location: str | Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,10 +79,6 @@ def find_state(source: StoredSource) -> SourceState:
 def read_digest(path: str) -> str:
     """Return the SHA-256 of a file as it is indexed; empty if it cannot be read."""
     return read_content(path, 0)[1].digest
-
-
-def digest_text(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 def select_passages(
