@@ -122,9 +122,9 @@ async def test_wrong_arguments_name_themselves(env: dict[str, str]) -> None:
             await base.add()
         with pytest.raises(SandburError, match="A text needs a name"):
             await base.add(text="x")
-        with pytest.raises(SandburError, match="The text a.md cannot be added: it is not text"):
-            await base.add(text="a\0b\0", name="a.md")
-        with pytest.raises(SandburError, match="the limit is 5.0 MB"):
+        with pytest.raises(SandburError, match="it is not text"):
+            await base.add(text="\0" * 9, name="a.md")
+        with pytest.raises(SandburError, match="and the limit is"):
             await base.add(text="word " * 1_100_000, name="a.md")
         assert (await base.add(text="lone \ud800 walrus", name="a.md")).added == 1
         assert len(await base.search("walrus")) == 1
