@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ..errors import UsageError
-from .database import Statement, TextIndex
+from .database import DocumentSearch, Statement, TextIndex
 from .file_parts import read_file_parts
 from .servers.requirements import Connection
 from .url import REGISTERED, SCHEMES
@@ -45,7 +45,7 @@ class _OwnServer:
 
     table_suffix = ""
     creation_lock: Sequence[Statement] = ()
-    document_search = None
+    document_search: DocumentSearch | None = None
 
     def __init__(self, server: StoreServer) -> None:
         self._server = server

@@ -30,7 +30,7 @@ class Author(NamedTuple):
 UNNAMED = Author()
 
 
-class Operation:
+class FactOperation:
     """The statements of one operation, which are committed together."""
 
     def __init__(
@@ -112,13 +112,13 @@ class FactWriter:
         self._index = index
         self._tenant = tenant
 
-    def change(self, author: Author, plan: Callable[[Operation], ResultT]) -> ResultT:
+    def change(self, author: Author, plan: Callable[[FactOperation], ResultT]) -> ResultT:
         """Run `plan`, which reads facts and adds statements to an operation, and commit the operation.
 
         If another process changed facts since `plan` read them, nothing happens and `plan` runs again.
         """
         for attempt in range(_TRIES):
-            operation = Operation(self._rows, self._index, self._tenant, self._read_version() + 1, author)
+            operation = FactOperation(self._rows, self._index, self._tenant, self._read_version() + 1, author)
             result = plan(operation)
             if not operation.statements:
                 return result
@@ -143,7 +143,7 @@ class FactWriter:
             rows = self._database.query(sql, (self._tenant,))
         return int(rows[0][0])
 
-    def _make_guard(self, operation: Operation) -> GuardedUpdate:
+    def _make_guard(self, operation: FactOperation) -> GuardedUpdate:
         claim = "UPDATE fact_heads SET version = version + 1 WHERE tenant = ? AND version = ?"
         key = {"tenant": self._tenant, "version": operation.version, "token": operation.token}
         return GuardedUpdate((claim, (self._tenant, operation.version - 1)), exists("fact_changes", key))

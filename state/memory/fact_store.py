@@ -9,7 +9,7 @@ from ..databases.schema import make_index_key
 from ..errors import UsageError
 from ..search.documents import DocumentIndex
 from ..search.ranking import measure_likeness
-from .fact_changes import UNNAMED, Author, FactWriter, Operation
+from .fact_changes import UNNAMED, Author, FactOperation, FactWriter
 from .fact_rows import FactRows, mark
 from .facts import (
     MOST_FACTS,
@@ -141,7 +141,7 @@ class FactStore:
     def confirm(self, fact_id: str, author: Author = UNNAMED) -> Fact:
         """Record that a fact still holds."""
 
-        def plan(operation: Operation) -> Fact:
+        def plan(operation: FactOperation) -> Fact:
             fact = self._get_valid(fact_id)
             operation.confirm(fact)
             return fact.model_copy(update={"confirmed_at": operation.at})
@@ -152,7 +152,7 @@ class FactStore:
         """Give a fact another path; none if it is empty."""
         path = check_path(path)
 
-        def plan(operation: Operation) -> Fact:
+        def plan(operation: FactOperation) -> Fact:
             fact = self._get_valid(fact_id)
             if fact.path != path:
                 self._require_free_path(fact.scope, path)
@@ -192,7 +192,7 @@ class FactStore:
         `expected` are the ids of a preview. Raises `UsageError` if others would be forgotten now.
         """
 
-        def plan(operation: Operation) -> Cascade:
+        def plan(operation: FactOperation) -> Cascade:
             cascade = self.preview_forget(fact_id)
             if expected is not None and set(expected) != set(cascade.ids):
                 raise UsageError(
@@ -207,7 +207,7 @@ class FactStore:
     def restore(self, fact_id: str, author: Author = UNNAMED) -> Reversal:
         """Undo the operation that ended a fact, for all facts that it ended."""
 
-        def plan(operation: Operation) -> Reversal:
+        def plan(operation: FactOperation) -> Reversal:
             reversal = plan_reversal(self.rows, self.get(fact_id))
             operation.restore(reversal.restored, fact_id)
             operation.end(reversal.forgotten, "forgotten", fact_id)
@@ -243,7 +243,7 @@ class FactStore:
                 f"This scope can have {MOST_FACTS:,} facts at most.", "Forget some, or use another scope."
             )
 
-    def _plan_add(self, operation: Operation, new: NewFact) -> tuple[Fact, bool]:
+    def _plan_add(self, operation: FactOperation, new: NewFact) -> tuple[Fact, bool]:
         same = self.rows.find_valid(new.scope, "text_key", make_text_key(new.text))
         if same is not None:
             operation.confirm(same)
@@ -261,7 +261,7 @@ class FactStore:
         return fact, True
 
     def _plan_correction(
-        self, operation: Operation, fact_id: str, text: str, on_derived: OnDerived, provenance: Provenance
+        self, operation: FactOperation, fact_id: str, text: str, on_derived: OnDerived, provenance: Provenance
     ) -> Correction:
         old = self._get_valid(fact_id)
         key = make_text_key(text)

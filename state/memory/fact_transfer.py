@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..errors import UsageError
-from .fact_changes import UNNAMED, Author, Operation
+from .fact_changes import UNNAMED, Author, FactOperation
 from .fact_rows import mark, split
 from .fact_store import FactStore
 from .facts import (
@@ -127,7 +127,7 @@ class _Import:
         self._known = known
         """Maps the ids of merged facts to the facts that have their texts."""
 
-    def plan(self, operation: Operation) -> ImportedFacts:
+    def plan(self, operation: FactOperation) -> ImportedFacts:
         there = self._store.rows.load([fact.id for fact in self._facts])
         texts: dict[tuple[str, str], str] = {}
         paths: set[tuple[str, str]] = set()

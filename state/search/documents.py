@@ -17,15 +17,17 @@ from .words import (
     make_terms,
 )
 
-MOST_QUERY_CHARS = 10_000
+MOST_QUERY_CHARS = 5_000
 """Later characters of a query are ignored."""
-_MOST_QUERY_WORDS = 16
-"""Of a longer query, the longest words are searched for: they are the rarest ones."""
-_SCORED_WHOLLY = 128
+_MOST_QUERY_WORDS, _MOST_RANKED_WORDS = 12, 40
+"""Of a longer query, the longest words are searched for, and some more count for the rank: they are the
+rarest ones.
+"""
+SCORED_WHOLLY = 128
 """A collection of up to so many documents is compared with the query document by document."""
 _MOST_OF_A_WORD = 256
 """A word with more documents is common. Of those, only such that have another word, too, are compared."""
-_MOST_COUNTED, _MOST_TOTAL = 5000, 10_000
+_MOST_COUNTED, _MOST_TOTAL = 2000, 10_000
 _MOST_COMPARED = 128
 _MOST_COMMON = 4
 _MOST_AT_ONCE = 500
@@ -105,6 +107,7 @@ class DocumentIndex:
         no document has it, as a fragment of words. The time is bounded, whatever the words are.
         """
         words = list_query_words(text[:MOST_QUERY_CHARS])
+        words = sorted(words, key=_measure, reverse=True)[:_MOST_RANKED_WORDS]
         if not words or not collections or limit < 1:
             return []
         self.prepare()
@@ -122,8 +125,8 @@ class DocumentIndex:
         """Return the id and the words of all documents, or None if they are many and have an index."""
         where = f"FROM documents WHERE collection IN ({_mark(keys)})"
         if self._database.document_search is not None:
-            few = f"SELECT COUNT(*) FROM (SELECT 1 {where} LIMIT {_SCORED_WHOLLY + 1}) AS q"
-            if int(self._database.query(few, keys)[0][0]) > _SCORED_WHOLLY:
+            few = f"SELECT COUNT(*) FROM (SELECT 1 {where} LIMIT {SCORED_WHOLLY + 1}) AS q"
+            if int(self._database.query(few, keys)[0][0]) > SCORED_WHOLLY:
                 return None
         return self._database.query(f"SELECT id, words {where}", keys)
 
@@ -145,7 +148,7 @@ class _Candidates:
         self._database = database
         self._index = database.document_search
         self._ranker = ranker
-        self._words = sorted(ranker.words, key=_measure, reverse=True)[:_MOST_QUERY_WORDS]
+        self._words = ranker.words[:_MOST_QUERY_WORDS]
         self._spaces = [*map(make_space, collections)]
 
     def rank(self, collections: Sequence[str]) -> list[Ranked]:
@@ -231,10 +234,10 @@ class _Candidates:
         """Return the id and the words of documents, if they are in one of the collections."""
         rows: list[tuple[object, str]] = []
         for some in _split(keys):
-            where = f"{self._index.key} IN ({_mark(some)}) AND collection IN ({_mark(collections)})"
-            rows += self._database.query(
-                f"SELECT id, words FROM documents WHERE {where}", [*some, *collections]
-            )
+            # A condition on the collection would make SQLite read the whole collection.
+            sql = f"SELECT id, words, collection FROM documents WHERE {self._index.key} IN ({_mark(some)})"
+            found = self._database.query(sql, some)
+            rows += ((row[0], row[1]) for row in found if row[2] in collections)
         return rows
 
     def _count_total(self, collections: Sequence[str]) -> int:

@@ -19,7 +19,7 @@ COMMON = (
     *("the", "system", "error", "user", "file", "request", "server", "failed"),
     *("time", "data", "when", "from", "with", "login", "connection"),
 )
-QUERIES = {
+QUERIES: dict[str, Callable[[random.Random], str]] = {
     "common words": lambda chance: " ".join(chance.sample(COMMON[1:], 3)),
     "many common words": lambda chance: " ".join(COMMON),
     "rare words": lambda chance: f"needle{chance.randrange(2000)} needle{chance.randrange(2000)}",

@@ -31,6 +31,8 @@ CONVERSION = {"migration_rows_copied", "migration_table_converted"}
 """Points of the migration of tables in which each row has the id of its session."""
 BEFORE_KEYS = STORES[5]
 """The last version with such tables."""
+BEFORE_LABELS = STORES[6]
+"""The last version without the labels of sessions in columns."""
 
 
 def open_in_a_process(path: Path, **env: str) -> int:
@@ -163,7 +165,7 @@ def test_sessions_of_an_old_store_are_found_by_their_labels(tmp_path: Path, vers
 
 
 def test_a_store_with_damaged_settings_is_brought_up_to_date(tmp_path: Path) -> None:
-    path = write_old_store(STORES[-1], tmp_path)
+    path = write_old_store(BEFORE_LABELS, tmp_path)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute('UPDATE sessions SET settings = \'{"app": "sh\' WHERE id = ?', (DONE,))
     store = open_store(path)
@@ -173,7 +175,7 @@ def test_a_store_with_damaged_settings_is_brought_up_to_date(tmp_path: Path) -> 
 
 
 def test_a_damaged_page_of_sessions_keeps_no_store_from_its_migration(tmp_path: Path) -> None:
-    path = write_old_store(STORES[-1], tmp_path)
+    path = write_old_store(BEFORE_LABELS, tmp_path)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA page_size = 1024")
         connection.execute("VACUUM")

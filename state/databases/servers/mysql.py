@@ -183,7 +183,7 @@ class MysqlServer:
         term="+{}",
         clause="FULLTEXT INDEX session_texts_search (words)",
     )
-    document_search = DocumentSearch(
+    document_search: DocumentSearch | None = DocumentSearch(
         key="id",
         find="SELECT id FROM documents WHERE MATCH(terms) AGAINST (? IN BOOLEAN MODE)",
         term="{}",

@@ -130,7 +130,7 @@ class PostgresServer:
             " USING gin (to_tsvector('simple', words))",
         ),
     )
-    document_search = DocumentSearch(
+    document_search: DocumentSearch | None = DocumentSearch(
         key="id",
         find="SELECT id FROM documents WHERE to_tsvector('simple', terms) @@ to_tsquery('simple', ?)",
         term="{}",

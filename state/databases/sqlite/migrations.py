@@ -50,8 +50,9 @@ def migrate(
         _add_session_keys(connection, damaged, name, tell)
     if version < _WITH_LABELS:
         _add_labels(connection, damaged)
-    _create(connection, *_OF_FACTS)
-    _create_indexes(connection, damaged)
+    if version < SCHEMA_VERSION:
+        _create(connection, *_OF_FACTS)
+        _create_indexes(connection, damaged)
     reach("migration_mid")
     connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(SCHEMA_VERSION),))
 

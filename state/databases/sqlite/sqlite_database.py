@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import GuardFailed, StoreError
 from ...process.crashpoints import reach
 from ..database import (
+    DocumentSearch,
     Durability,
     GuardedUpdate,
     ResultT,
@@ -99,7 +100,7 @@ class SqliteDatabase:
         self._file.make_private()
 
     text_index = TEXT_INDEX
-    document_search = DOCUMENT_SEARCH
+    document_search: DocumentSearch | None = DOCUMENT_SEARCH
 
     def make_creation(self, tables: Sequence[str]) -> list[Statement]:
         types = {"long_text": "TEXT", "blob": "BLOB", "indexes": ""}

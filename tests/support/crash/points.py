@@ -18,6 +18,9 @@ OF_OTHER_TESTS = {
     "knowledge_before_commit": "databases/memory/test_knowledge_bases.py",
     "knowledge_committed": "databases/memory/test_knowledge_bases.py",
     "search_words_written": "databases/test_session_search.py",
+    "fact_change_planned": "databases/texts/test_fact_kills.py",
+    "fact_change_committed": "databases/texts/test_fact_kills.py",
+    "search_words_written": "databases/texts/test_session_search.py",
 }
 """Points that no scenario of the matrix reaches -> the test that kills at them."""
 

@@ -7,6 +7,7 @@ import pytest
 from support.stores.databases import EVERY_STORE, fresh_url
 
 from sandbur.state.databases.database import Database, open_database
+from sandbur.state.databases.sqlite.sqlite_database import SqliteDatabase
 from sandbur.state.search import documents
 from sandbur.state.search.documents import DocumentIndex, IndexedText
 
@@ -45,7 +46,7 @@ def crowd(count: int) -> dict[str, str]:
     return {f"n{n}": f"the system has the number{n} {'even' if n % 2 == 0 else 'odd'}" for n in range(count)}
 
 
-@pytest.mark.parametrize("others", [0, documents._SCORED_WHOLLY + 200])
+@pytest.mark.parametrize("others", [0, documents.SCORED_WHOLLY + 200])
 def test_words_identifiers_fragments_and_chinese_are_found(database: Database, others: int) -> None:
     index = fill(database, "a", TEXTS | crowd(others))
     assert set(found(index, "parse_config_file")[:2]) == {"config", "camel"}
@@ -74,7 +75,7 @@ def test_words_identifiers_fragments_and_chinese_are_found(database: Database, o
     ],
 )  # fmt: skip
 def test_any_text_is_a_query(database: Database, query: str) -> None:
-    index = fill(database, "a", TEXTS | crowd(documents._SCORED_WHOLLY))
+    index = fill(database, "a", TEXTS | crowd(documents.SCORED_WHOLLY))
     assert len(found(index, query)) <= 10
 
 
@@ -90,7 +91,7 @@ def test_any_text_is_a_document(database: Database) -> None:
 
 
 def test_a_search_sees_only_the_collections_that_it_names(database: Database) -> None:
-    fill(database, "b", {"other": "zebra two"} | crowd(documents._SCORED_WHOLLY))
+    fill(database, "b", {"other": "zebra two"} | crowd(documents.SCORED_WHOLLY))
     index = fill(database, "a", {"mine": "zebra one"})
     assert found(index, "zebra", "a") == ["mine"]
     assert found(index, "zebra", "b") == ["other"]
@@ -105,6 +106,21 @@ def test_a_replaced_text_is_found_by_its_new_words_only(database: Database) -> N
     assert (found(index, "zebra"), found(index, "tiger")) == ([], ["one"])
     database.commit(index.remove("a", ["one", "two"]))
     assert found(index, "tiger lion") == []
+
+
+class WithoutIndex(SqliteDatabase):
+    """A database of somebody else, which has no full-text index."""
+
+    document_search = None
+
+
+def test_a_database_without_an_index_is_searched_text_by_text(tmp_path: Path) -> None:
+    database = WithoutIndex(tmp_path / "store.db")
+    index = fill(database, "a", TEXTS | crowd(documents.SCORED_WHOLLY + 100))
+    assert set(found(index, "config_fi")[:2]) == {"config", "camel"}
+    assert set(found(index, "登录")) == {"login", "user"}
+    assert found(index, "system number7")[0] == "n7"
+    database.close()
 
 
 def test_words_of_a_title_count_more(database: Database) -> None:

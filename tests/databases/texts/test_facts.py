@@ -2,19 +2,21 @@
 
 import json
 import random
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.stores.databases import EVERY_STORE, fresh_url
+from support.places import ROOT, TESTS
+from support.stores.databases import DATABASES, EVERY_STORE, fresh_url
 
 from sandbur.state.errors import UsageError
-from sandbur.state.memory import fact_store
 from sandbur.state.memory.fact_changes import Author
 from sandbur.state.memory.fact_store import FactStore, NewFact
 from sandbur.state.memory.fact_transfer import export_facts, import_facts
-from sandbur.state.memory.facts import MOST_TEXT_BYTES, Fact, FactScope, Provenance
+from sandbur.state.memory.facts import MOST_FACTS, MOST_TEXT_BYTES, Fact, FactScope, Provenance
 from sandbur.state.store.store import Store
 
 USER, SHOP, BLOG = FactScope(kind="user"), FactScope(kind="project", key="/srv/shop"), FactScope(
@@ -222,10 +224,10 @@ def test_bad_input_gets_one_sentence(facts: FactStore, new: NewFact, sentence: s
         FactScope(kind="project")
 
 
-def test_a_scope_has_a_limit(facts: FactStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scope_has_a_limit(facts: FactStore) -> None:
     add(facts, "one")
     with pytest.raises(UsageError, match="at most"):
-        facts.require_space(SHOP, fact_store.MOST_FACTS)
+        facts.require_space(SHOP, MOST_FACTS)
 
 
 def test_facts_outlive_their_session_and_are_traced_to_it(store: Store, facts: FactStore) -> None:
@@ -296,6 +298,21 @@ def test_threads_that_add_correct_and_forget_at_once_leave_one_order(url: str) -
     versions = facts.rows.load_changes("version > ?", (0,))
     assert len({(one.version, one.fact_id) for one in versions}) == len(versions)
     for store in stores:
+        store.close()
+
+
+@pytest.mark.parametrize("kind", DATABASES)
+def test_processes_that_change_facts_at_once_leave_one_order(tmp_path: Path, kind: str) -> None:
+    with fresh_url(kind, tmp_path) as url:
+        Store.open(url).close()
+        command = [sys.executable, str(TESTS / "support/stores/fact_victim.py"), url, "crowd"]
+        running = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+        assert [process.communicate()[1] for process in running] == [""] * 3
+        store = Store.open(url)
+        facts = FactStore(store.database)
+        texts = sorted(fact.text for fact in facts.list_facts([SHOP]))
+        assert texts == sorted(f"{what} {turn}" for turn in range(8) for what in ("note", "final"))
+        assert len(found(facts, "note final")) == 10
         store.close()
 
 

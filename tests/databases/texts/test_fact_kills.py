@@ -13,7 +13,7 @@ from sandbur.state.store.store import Store
 
 SCOPE = FactScope(kind="project", key="/srv/shop")
 BEFORE, DURING, AFTER = "fact_change_planned", "store_in_transaction", "fact_change_committed"
-STEPS = {
+STEPS: dict[str, tuple[list[str], list[str]]] = {
     "correct": (["forgotten", "forgotten", "superseded", "valid"], ["The root is 9090"]),
     "forget": (["forgotten"] * 3, []),
     "restore": (["valid"] * 3, ["The end is 8080", "The leaf is 8080", "The root is 8080"]),
