@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from inspect import isawaitable
@@ -11,6 +10,7 @@ from typing import Self, TypeVar, cast
 
 from ....state.databases.database import Database, open_database
 from ....state.errors import UsageError
+from ....state.process.cancellation import run_in_thread
 from ....state.search.knowledge_rows import StoredBase
 from ....state.search.ranking import fuse_ranks
 from ...config.data_folder import make_private
@@ -91,7 +91,7 @@ class KnowledgeBase:
         """Close the connection to the store. A later call opens it again."""
         opened, self._opened = self._opened, None
         if opened is not None:
-            await asyncio.to_thread(opened[0].close)
+            await run_in_thread(opened[0].close)
 
     async def add(self, source: str | Path | None = None, *, text: str = "", name: str = "") -> IndexReport:
         """Add a folder, a file or an address, or a text under a name. What is there already is updated.
@@ -180,7 +180,7 @@ class KnowledgeBase:
                 embedder = connect_embedder(self._embeddings, self._env, settings.providers)
             elif self._embeddings is not None:
                 embedder = self._embeddings
-            database = await asyncio.to_thread(open_database, settings.store)
+            database = await run_in_thread(open_database, settings.store)
             judge = allow_private if self._has_private_addresses else refuse_private
             masker = masker_for(self._env, settings.cwd)
             library = Library(database, settings.tenant, masker, PageFetcher(judge), embedder)

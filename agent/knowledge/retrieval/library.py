@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ....state.databases.database import Database
 from ....state.errors import SandburError, UsageError
+from ....state.process.cancellation import run_in_thread
 from ....state.process.clock import now
 from ....state.search.knowledge_rows import (
     KnowledgeRows,
@@ -68,7 +68,7 @@ class Library:
         self._pages = pages or PageFetcher()
 
     async def list_bases(self, scopes: Sequence[str] | None = None) -> list[StoredBase]:
-        return await asyncio.to_thread(self.rows.list_bases, scopes)
+        return await run_in_thread(self.rows.list_bases, scopes)
 
     async def find_bases(self, names: Sequence[str], scopes: Sequence[str]) -> list[StoredBase]:
         """Return the bases of these names, each of the first scope that has one."""
@@ -83,23 +83,23 @@ class Library:
                 f"{name[:80]!r} is no name of a knowledge base.",
                 f"Use up to {_MOST_NAME_CHARS} printable characters.",
             )
-        return await asyncio.to_thread(self.rows.open_base, name, scope)
+        return await run_in_thread(self.rows.open_base, name, scope)
 
     async def add(self, base: StoredBase, location: str | Path, show: _Show = _show_nothing) -> IndexReport:
         """Add a folder, a file or an address, or update it if it is there already."""
         wanted = _require_location(location)
         base = await self._reload(base)
-        roots = await asyncio.to_thread(self.rows.list_roots, base)
+        roots = await run_in_thread(self.rows.list_roots, base)
         above = next((root for root in roots if _is_below(wanted, root.location)), None)
         if above is not None and (wanted == above.location or await self._has_source(base, above, wanted)):
             return (await self._update(base, [above], show)).report
         inner = [root for root in roots if _is_below(root.location, wanted)]
         for root in inner:
-            base = await asyncio.to_thread(self.rows.remove_root, base, root)
+            base = await run_in_thread(self.rows.remove_root, base, root)
         root = StoredRoot(make_id(base.id, wanted), wanted, "")
         if is_address(wanted):
             await self._pages.fetch(wanted)  # a page that cannot be had is not added
-        base = await asyncio.to_thread(self.rows.put_root, base, root)
+        base = await run_in_thread(self.rows.put_root, base, root)
         return (await self._update(base, [root], show)).report
 
     async def add_text(self, base: StoredBase, text: str, name: str) -> IndexReport:
@@ -112,12 +112,12 @@ class Library:
         if read.problem:
             raise UsageError(f"The text {name} cannot be added: {read.problem}.")
         root = StoredRoot(make_id(base.id, location), location, now())
-        stored = await asyncio.to_thread(self.rows.list_sources, base, root.id)
-        base = await asyncio.to_thread(self.rows.put_root, base, root)
+        stored = await run_in_thread(self.rows.list_sources, base, root.id)
+        base = await run_in_thread(self.rows.put_root, base, root)
         count = len(read.chunks)
         source = StoredSource(root.id, root.id, location, read.size, 0, read.digest, count, "")
         change = SourceChange(source, read.chunks, stored[0].chunks if stored else 0)
-        await asyncio.to_thread(self.rows.write, base, [change])
+        await run_in_thread(self.rows.write, base, [change])
         return IndexReport(added=not stored, changed=bool(stored), chunks=count)
 
     async def update(
@@ -125,7 +125,7 @@ class Library:
     ) -> IndexReport:
         """Index the files and pages that have changed, and remove those that are gone."""
         base = await self._reload(base)
-        roots = await asyncio.to_thread(self.rows.list_roots, base)
+        roots = await run_in_thread(self.rows.list_roots, base)
         return (await self._update(base, roots, show, most_s)).report
 
     async def embed(
@@ -139,7 +139,7 @@ class Library:
             return
         base = await self._reload(base)
         if is_new_model:
-            base = await asyncio.to_thread(self.rows.remove_vectors, base)
+            base = await run_in_thread(self.rows.remove_vectors, base)
         await self._vectors.complete(base, show)
 
     async def refresh(self, bases: Sequence[StoredBase]) -> list[str]:
@@ -152,7 +152,7 @@ class Library:
         for base in bases:
             try:
                 base = await self._reload(base)
-                roots = await asyncio.to_thread(self.rows.list_roots, base)
+                roots = await run_in_thread(self.rows.list_roots, base)
                 stale = [root for root in roots if root.location.startswith("/") and _is_stale(root)]
                 notices += await self._refresh(base, stale) if stale else []
             except SandburError as problem:
@@ -171,19 +171,19 @@ class Library:
     async def remove(self, base: StoredBase, location: str | Path | None = None) -> int:
         """Remove what was added, or the whole base; return the number of removed files and pages."""
         base = await self._reload(base)
-        sources = await asyncio.to_thread(self.rows.list_sources, base)
+        sources = await run_in_thread(self.rows.list_sources, base)
         if location is None:
-            await asyncio.to_thread(self.rows.remove_base, base)
+            await run_in_thread(self.rows.remove_base, base)
             return sum(not source.problem for source in sources)
         wanted = _resolve(location)
-        roots = await asyncio.to_thread(self.rows.list_roots, base)
+        roots = await run_in_thread(self.rows.list_roots, base)
         root = next((root for root in roots if root.location in (wanted, str(location))), None)
         if root is None:
             known = ", ".join(root.location for root in roots[:5]) or "nothing"
             raise UsageError(
                 f"{location} was not added to the knowledge base {base.name}.", f"It has: {known}."
             )
-        await asyncio.to_thread(self.rows.remove_root, base, root)
+        await run_in_thread(self.rows.remove_root, base, root)
         return sum(source.root_id == root.id and not source.problem for source in sources)
 
     async def search(
@@ -202,13 +202,13 @@ class Library:
         """
         query = query[:MOST_QUERY_CHARS]
         most = max(limit, _MOST_FOUND)
-        hits = await asyncio.to_thread(self.rows.search, query, bases, most)
+        hits = await run_in_thread(self.rows.search, query, bases, most)
         scores = {hit.id: hit.coverage for hit in hits}
         if near := await self._find_near(query, bases, most, notices):
             scores = _fuse(scores, {one.id: one.similarity for one in near})
-        found = await asyncio.to_thread(self.rows.load_found, list(scores), bases)
+        found = await run_in_thread(self.rows.load_found, list(scores), bases)
         passages = (make_passage(one, scores[one.id]) for one in found)
-        return list(await asyncio.to_thread(select_passages, passages, limit, threshold, may_show))
+        return list(await run_in_thread(select_passages, passages, limit, threshold, may_show))
 
     async def _find_near(
         self, query: str, bases: Sequence[StoredBase], limit: int, notices: list[str] | None
@@ -247,7 +247,7 @@ class Library:
         """Return whether a root covers a path. A file that git ignores is not covered by its folder."""
         if Path(path).is_dir():
             return True
-        sources = await asyncio.to_thread(self.rows.list_sources, base, root.id)
+        sources = await run_in_thread(self.rows.list_sources, base, root.id)
         return any(source.path == path for source in sources)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Iterator
 
@@ -58,7 +57,7 @@ async def remove(command: IndexCommand) -> int:
     async with open_library(command) as opened:
         base = await opened.find_base()
         if not command.what and not command.yes:
-            await _require_consent(base.name)
+            _require_consent(base.name)
         with exit_on_signals():
             count = await opened.library.remove(base, command.what or None)
         files = f"{count:,} file{'' if count == 1 else 's'}"
@@ -66,12 +65,13 @@ async def remove(command: IndexCommand) -> int:
     return 0
 
 
-async def _require_consent(name: str) -> None:
+def _require_consent(name: str) -> None:
     """Ask the person at the terminal. Raises `UsageError` if nobody agrees."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(f"This removes the knowledge base {name}.", "Confirm it with --yes.")
     say(one_line(f"Remove the knowledge base {name}? The files themselves stay. [y/N] "))
-    answer = await asyncio.to_thread(sys.stdin.readline)
+    with exit_on_signals():
+        answer = sys.stdin.readline()
     if answer.strip().lower() not in ("y", "yes"):
         raise UsageError("Nothing was removed.")
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 from ....agent.knowledge.retrieval.passages import Passage, name_source
+from ....state.process.cancellation import run_in_thread
 from ....state.search.knowledge_rows import StoredBase
 from ...headless.json_output import encode
 from ...terminal.terminal import put, say
@@ -23,7 +23,7 @@ async def list_bases(command: IndexCommand) -> int:
     async with open_library(command) as opened:
         bases = await opened.library.list_bases(opened.scopes)
         bases = [base for base in bases if command.base in ("", base.name)]
-        rows = [await asyncio.to_thread(_describe_base, opened, base) for base in bases]
+        rows = [await run_in_thread(_describe_base, opened, base) for base in bases]
     for row in rows:
         if command.json:
             put(encode(row))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 
 from .....state.errors import UsageError
+from .....state.process.cancellation import run_in_thread
 from .....state.search.knowledge_rows import KnowledgeRows, StoredBase
 from .....state.search.vectors import Neighbor, StoredVector, VectorIndex, VectorModel
 from .embedder import Embedder
@@ -32,12 +32,12 @@ class BaseVectors:
         Each group is one transaction, so that an interrupted call goes on where it was.
         """
         self._require_same_model(base)
-        missing = await asyncio.to_thread(self._rows.list_without_vectors, base)
+        missing = await run_in_thread(self._rows.list_without_vectors, base)
         wanted = missing if most is None else missing[:most]
         for at in range(0, len(wanted), _AT_ONCE):
             show(at, len(wanted))
             ids = wanted[at : at + _AT_ONCE]
-            chunks = await asyncio.to_thread(self._rows.load_found, ids, [base])
+            chunks = await run_in_thread(self._rows.load_found, ids, [base])
             texts = [f"{one.chunk.title}\n{one.chunk.text}".strip() for one in chunks]
             vectors = await self._embed(texts)
             rows = [
@@ -46,7 +46,7 @@ class BaseVectors:
             ]
             if rows:
                 index = self._open_index(base, len(rows[0].values))
-                base = await asyncio.to_thread(self._rows.put_vectors, base, self._embedder.name, index, rows)
+                base = await run_in_thread(self._rows.put_vectors, base, self._embedder.name, index, rows)
         return len(missing) - len(wanted)
 
     async def search(self, query: str, bases: Sequence[StoredBase], limit: int) -> list[Neighbor]:
@@ -60,7 +60,7 @@ class BaseVectors:
         (vector,) = await self._embed([query])
         for base in with_vectors:
             index = self._open_index(base, len(vector))
-            found += await asyncio.to_thread(index.search, vector, limit)
+            found += await run_in_thread(index.search, vector, limit)
         return sorted(found, key=lambda one: -one.similarity)[:limit]
 
     async def _embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:

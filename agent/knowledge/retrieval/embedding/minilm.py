@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Sequence
 from importlib import import_module
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .....state.errors import UsageError
+from .....state.process.cancellation import run_in_thread
 from .....state.process.installation import make_install_command
 from .....state.search.vectors import load_numpy
 
@@ -41,7 +41,7 @@ class MiniLm:
         order = sorted(range(len(texts)), key=lambda at: len(texts[at]))
         for start in range(0, len(order), _BATCH):
             some = order[start : start + _BATCH]
-            rows = await asyncio.to_thread(self._embed_batch, [texts[at] for at in some])
+            rows = await run_in_thread(self._embed_batch, [texts[at] for at in some])
             for at, row in zip(some, rows, strict=True):
                 vectors[at] = row
         return vectors

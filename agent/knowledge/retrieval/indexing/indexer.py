@@ -6,7 +6,6 @@ groups have their size, time and digest in the rows, so the next run reads only 
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from .....actions.workspace.tree import FileFilter, list_search_files
 from .....state.errors import UsageError
+from .....state.process.cancellation import run_in_thread
 from .....state.process.clock import now
 from .....state.search.knowledge_rows import (
     KnowledgeRows,
@@ -94,7 +94,7 @@ class Indexer:
             await self._update_files(root)
         if self.report.is_complete:
             looked = root._replace(looked_at=now())
-            self.base = await asyncio.to_thread(self._rows.put_root, self.base, looked)
+            self.base = await run_in_thread(self._rows.put_root, self.base, looked)
 
     async def _update_files(self, root: StoredRoot) -> None:
         there = Path(root.location)
@@ -102,7 +102,7 @@ class Indexer:
             self.report.leave_out(root.location, "it is gone; `sandbur index remove` removes its chunks")
             return
         paths = await _list_files(there) if there.is_dir() else [root.location]
-        sources = await asyncio.to_thread(self._rows.list_sources, self.base, root.id)
+        sources = await run_in_thread(self._rows.list_sources, self.base, root.id)
         stored = {source.path: source for source in sources}
         for done, path in enumerate(paths):
             if self._deadline is not None and time.monotonic() > self._deadline:
@@ -115,7 +115,7 @@ class Indexer:
         gone = [source for path, source in stored.items() if path not in there_now]
         for at in range(0, len(gone), _GROUP_FILES):
             some = gone[at : at + _GROUP_FILES]
-            self.base = await asyncio.to_thread(self._rows.write, self.base, (), some)
+            self.base = await run_in_thread(self._rows.write, self.base, (), some)
         self.report.removed += sum(not source.problem for source in gone)
 
     async def _update_file(self, root: StoredRoot, path: str, stored: StoredSource | None) -> None:
@@ -128,12 +128,12 @@ class Indexer:
         if obstacle := find_obstacle(path, version.size):
             read, content = ReadSource(*version, "", problem=obstacle), b""
         else:
-            content, read = await asyncio.to_thread(read_content, path, time.time_ns())
+            content, read = await run_in_thread(read_content, path, time.time_ns())
         await self._add(root, path, stored, content, read)
 
     async def _update_page(self, root: StoredRoot) -> None:
         url = root.location
-        sources = await asyncio.to_thread(self._rows.list_sources, self.base, root.id)
+        sources = await run_in_thread(self._rows.list_sources, self.base, root.id)
         stored = sources[0] if sources else None
         name, content, read = await self._pages.fetch(url)
         if stored is not None and read.digest == stored.digest:
@@ -187,7 +187,7 @@ class Indexer:
     async def _write_group(self) -> None:
         group, self._group, self._group_chars = self._group, [], 0
         if group:
-            self.base = await asyncio.to_thread(self._rows.write, self.base, group)
+            self.base = await run_in_thread(self._rows.write, self.base, group)
 
 
 async def _list_files(folder: Path) -> list[str]:
@@ -198,7 +198,7 @@ async def _list_files(folder: Path) -> list[str]:
     stop = Event()
     deadline = time.monotonic() + _WALK_S
     try:
-        found = await asyncio.to_thread(list_search_files, folder, FileFilter(), deadline, stop)
+        found = await run_in_thread(list_search_files, folder, FileFilter(), deadline, stop)
     finally:
         stop.set()
     if not found.is_complete or len(found.paths) > MOST_FILES:

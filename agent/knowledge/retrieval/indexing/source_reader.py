@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import os
 import stat
@@ -16,6 +15,7 @@ from .....actions.workspace.protected.secret_files import is_secret_file
 from .....actions.workspace.text import SAMPLE_BYTES, detect_text_form, name_binary_kind
 from .....state.conversation.docx_text import is_docx, read_docx
 from .....state.errors import UsageError
+from .....state.process.cancellation import run_in_thread
 from .....state.process.installation import make_install_command
 from .....state.search.knowledge_rows import StoredChunk, Unit
 from ..chunking.line_chunks import MOST_CHARS, Chunk, chunk_lines
@@ -103,7 +103,7 @@ async def _split(content: bytes, path: str, masker: Masker) -> tuple[Unit, list[
     if content.startswith(b"%PDF-"):
         return "page", await _split_pages(content, masker)
     if is_docx(content):
-        text = await asyncio.to_thread(read_docx, content, Path(path).name)
+        text = await run_in_thread(read_docx, content, Path(path).name)
         return "line", chunk_markdown(mask_lines(_unify(text), masker))
     form = detect_text_form(content)
     if form is None:

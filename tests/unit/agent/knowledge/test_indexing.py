@@ -1,5 +1,6 @@
 """A knowledge base follows its files: what is new, changed, gone, ignored, secret, too large or no text."""
 
+import asyncio
 import io
 import os
 from collections.abc import Callable
@@ -241,6 +242,28 @@ async def test_bases_of_one_project_are_not_found_from_another(store: Store, doc
     assert await library.list_bases(("/two", "")) == []
     other = await library.open_base("project", "/two")
     assert await library.search("zebra", [other]) == []
+
+
+async def test_a_cancelled_update_ends_after_the_running_transaction_and_goes_on_later(
+    store: Store, tmp_path: Path
+) -> None:
+    for n in range(200):
+        write(tmp_path / f"many/file{n}.txt", f"animal{n}")
+    library = opened(store, tmp_path)
+    base = await library.open_base("project", "")
+    cancelled: list[bool] = []
+
+    def cancel(done: int, total: int) -> None:
+        if done == 100 and not cancelled:
+            cancelled.append(adding.cancel())
+
+    adding = asyncio.create_task(library.add(base, tmp_path / "many", cancel))
+    with pytest.raises(asyncio.CancelledError):
+        await adding
+    (chunks,) = store.database.query("SELECT COUNT(*) FROM knowledge_chunks")[0]
+    assert chunks == 64
+    report = await library.add(base, tmp_path / "many")
+    assert (report.added, report.unchanged) == (136, 64)
 
 
 async def test_two_processes_do_not_mix_their_changes(store: Store, docs: Path) -> None:
