@@ -59,6 +59,9 @@ if TYPE_CHECKING:
     from .agent.extensions.middleware.model_router import ModelRouter, Route
     from .agent.extensions.middleware.pii_redaction import PIIRedaction
     from .agent.extensions.middleware.retry_and_timeout import Retry, TimeLimit
+    from .agent.knowledge.retrieval.embedding.embedder import Embedder
+    from .agent.knowledge.retrieval.knowledge_base import KnowledgeBase
+    from .agent.knowledge.retrieval.passages import Passage
     from .agent.models.configured_models import connect_model, provider_token_counter
     from .agent.plans.plan_tool import plan_tools
     from .agent.runtime.compaction import Compaction
@@ -126,6 +129,7 @@ __all__ = [
     "Document",
     "DoneResult",
     "Elicitation",
+    "Embedder",
     "EventStream",
     "Extension",
     "ExtensionRuntime",
@@ -137,6 +141,7 @@ __all__ = [
     "Handoff",
     "HubMessage",
     "Image",
+    "KnowledgeBase",
     "Limits",
     "Loop",
     "Map",
@@ -159,6 +164,7 @@ __all__ = [
     "Overloaded",
     "PIIRedaction",
     "Parallel",
+    "Passage",
     "PendingToolCall",
     "Plan",
     "PlanStep",
@@ -254,6 +260,9 @@ _HOMES = {
     "retry": ("sandbur.agent.agents.workflows.workflow", "retry"),
     "escalate": ("sandbur.agent.agents.workflows.branch_report", "escalate"),
     "ChildResult": ("sandbur.agent.sdk.runs.result", "ChildResult"),
+    "KnowledgeBase": ("sandbur.agent.knowledge.retrieval.knowledge_base", "KnowledgeBase"),
+    "Passage": ("sandbur.agent.knowledge.retrieval.passages", "Passage"),
+    "Embedder": ("sandbur.agent.knowledge.retrieval.embedding.embedder", "Embedder"),
     "Agent": ("sandbur.agent.sdk.agent", "Agent"),
     "AgentSession": ("sandbur.agent.sdk.session", "AgentSession"),
     "AgentTrial": ("sandbur.agent.sdk.runs.trial_runs", "AgentTrial"),

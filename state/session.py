@@ -182,6 +182,8 @@ class SessionSettings(Record):
     tool_choice: ToolChoice = Field(default=EVERY_TOOL, exclude_if=lambda choice: choice == EVERY_TOOL)
     skills: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
     """The names of the skills in the system prompt."""
+    knowledge: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
+    """The names of the knowledge bases that the model may search."""
     max_budget_usd: float | None = Field(default=None, exclude_if=lambda budget: budget is None)
     """Cost limit of one run, as the person set it in the session; None: as configured."""
     spawned_by: SpawnedBy | None = Field(default=None, exclude_if=lambda by: by is None)

@@ -137,6 +137,7 @@ def _describe_program_agent(parent: Session, definition: Definition, prompt: str
         "system_prompt": prompt,
         "model": named or ("" if settings.is_workflow else settings.model),
         "effort": own.get("effort") or settings.effort,
+        "knowledge": tuple(name for one in definition.knowledge for name in one.names),
         "mode": narrow_mode(own.get("mode"), parent.state.mode_of_sub_agents),
         "fallback_models": own.get("fallback_models", () if named else settings.fallback_models),
         "max_result_tokens": own.get("max_result_tokens", settings.max_result_tokens),

@@ -117,6 +117,9 @@ class Extension(Declared):
     forget_session: str = ""
     """The home of a function that takes the data folder and the id of a session that was deleted, and removes
     the files of the extension about it."""
+    verify: str = ""
+    """The home of a function that takes the settings and all messages of a session. It returns what `sandbur
+    sessions verify` adds: an object with the number `checked` and the sentences `problems`, or None."""
     agent_files: Mapping[str, str] = MappingProxyType({})
     """The suffix of a file, such as `.yaml` -> the home of a function that takes an `AgentFileText`, the
     environment and the names of further tools, and returns the `AgentParts` of the agent that the file

@@ -25,6 +25,7 @@ SHIPPED = (
     ".agent.agents",
     ".agent.plans",
     ".agent.trials",
+    ".agent.knowledge.retrieval",
     ".agent.history.tracking",
     ".agent.history.replay",
     ".ui.acp",

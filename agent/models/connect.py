@@ -183,6 +183,13 @@ def connect(
     )
 
 
+def find_endpoint(
+    name: str, env: Mapping[str, str], providers: Mapping[str, ProviderOverride] = {}
+) -> Endpoint:
+    """Return the address and the key for `provider/model`; raises the errors of `connect`."""
+    return _endpoint(*_find(name, providers), env)
+
+
 def _count_transport(endpoint: Endpoint, sending: Transport, clients: Clients) -> Transport | None:
     """Return the transport for the provider's endpoint for token counts, or None if there is no such
     endpoint."""

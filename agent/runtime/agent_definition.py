@@ -32,6 +32,23 @@ Instructions = str | Callable[[SessionPlace], "str | Awaitable[str]"]
 """A text, or a function that writes the text when a session begins. The text stays for the whole session."""
 
 
+@runtime_checkable
+class KnowledgeSource(Protocol):
+    """Knowledge bases that the sessions of an agent search together."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    async def find(
+        self, query: str, names: Sequence[str], limit: int, may_show: Callable[[str], bool]
+    ) -> Any:
+        """Search the bases `names` and return their passages. `may_show` returns whether a path may be shown.
+
+        Raises `SandburError`.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
     name: str = ""
@@ -74,6 +91,8 @@ class Definition:
     """The agent file; None if a program defines the agent."""
     skills: tuple[str, ...] = ()
     """Names of the skills that its sessions have."""
+    knowledge: tuple[KnowledgeSource, ...] = ()
+    """The knowledge bases of a program that its sessions search."""
     agents: tuple[SubAgentDefinition, ...] = ()
     """The agents that its sessions may start as sub-agents."""
     handoffs: tuple[HandoffDefinition, ...] = ()

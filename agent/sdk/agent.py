@@ -35,6 +35,7 @@ from .agent_sessions import HasSessions
 from .arguments import (
     AgentArguments,
     Handoff,
+    KnowledgeSource,
     as_tools,
     define_agent,
     define_handoffs,
@@ -66,6 +67,14 @@ OwnT = TypeVar("OwnT")
 ValidatorT = TypeVar("ValidatorT", bound=Callable[..., Any])
 
 
+def _define(given: Mapping[str, Any]) -> tuple[RunRules[Any], Definition]:
+    """Return the rules for the runs of an agent with these arguments, and its definition."""
+    typed = parse_output_type(given["output"])
+    of_session, of_run = split_instructions(given["instructions"])
+    rules = RunRules[Any](typed, of_run, list(map(OutputValidator, given["output_validators"])))
+    return rules, define_agent(given, of_session, typed and typed.format)
+
+
 class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT]):
     """An agent that stores every step before it begins the next one.
 
@@ -85,6 +94,7 @@ class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT
             description.
         handoffs: Agents that it may give the conversation to, by the tool `hand_off`; a `Handoff` says what
             of the conversation one gets.
+        knowledge: Objects of `sandbur.KnowledgeBase`, which it searches and cites by the tool `retrieve`.
         require_done: Whether every run must end with the tool that is marked by `@tool(done=True)`.
         mode: Which calls run without approval: `interactive`, `plan`, `auto-edit` or `yolo`.
         allow, ask, deny: Rules, such as `refund` or `fetch_page(https://example.org/*)`.
@@ -126,6 +136,7 @@ class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT
         description: str = "",
         agents: Sequence[Agent[Any]] = (),
         handoffs: Sequence[Agent[Any] | Handoff] = (),
+        knowledge: Sequence[KnowledgeSource] = (),
         mode: ExecutionMode = "interactive",
         allow: Sequence[str] = (),
         ask: Sequence[str] = (),
@@ -160,9 +171,7 @@ class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT
     ) -> None:
         self._arguments = require_fitting({key: value for key, value in locals().items() if key != "self"})
         self.name, self.output, self.handoffs = name, output, tuple(self._arguments["handoffs"])
-        typed, (of_session, of_run) = parse_output_type(output), split_instructions(instructions)
-        self._rules = RunRules[OutputT](typed, of_run, list(map(OutputValidator, output_validators)))
-        self._definition = define_agent(self._arguments, of_session, typed and typed.format)
+        self._rules, self._definition = _define(self._arguments)
         self._module, self._open = find_calling_module(), OpenSessions(lambda: self.definition, env)
 
     @classmethod

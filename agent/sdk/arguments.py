@@ -30,6 +30,7 @@ from ..runtime.agent_definition import (
     HandoffDefinition,
     HistoryFilter,
     Instructions,
+    KnowledgeSource,
     SubAgentDefinition,
 )
 from ..runtime.compaction import Compaction, compaction_settings, find_summary_model
@@ -53,6 +54,7 @@ class AgentArguments(TypedDict, total=False):
     description: str
     agents: Sequence[Any]
     handoffs: Sequence[Any]
+    knowledge: Sequence[KnowledgeSource]
     mode: ExecutionMode
     allow: Sequence[str]
     ask: Sequence[str]
@@ -137,6 +139,7 @@ def require_fitting(given: dict[str, Any]) -> dict[str, Any]:
     _require_planning(given)
     _require_user_input(given["user_input"])
     _require_labels(given["name"], given["description"])
+    _require_knowledge(given["knowledge"])
     given["agents"] = _require_agents("agents", given["agents"])
     given["handoffs"] = _require_agents("handoffs", given["handoffs"], given["name"])
     _require_one_of_each_name(given["handoffs"], given["name"])
@@ -165,6 +168,13 @@ def _require_planning(given: Mapping[str, Any]) -> None:
         raise UsageError(f"Agent: planning={given['planning']!r} is not possible.", 'It is "auto" or "off".')
     if given["plans"] and given["planning"] == "off":
         raise UsageError("Agent: plans=True needs planning.", 'Leave planning="off" out.')
+
+
+def _require_knowledge(value: Any) -> None:
+    _require_list("knowledge", value, "objects of sandbur.KnowledgeBase")
+    for base in value:
+        if not isinstance(base, KnowledgeSource):
+            raise _wrong("knowledge", base, "a list of objects of sandbur.KnowledgeBase")
 
 
 def _require_user_input(value: Any) -> None:
@@ -270,6 +280,7 @@ def define_agent(
         on_elicitation=given["on_elicitation"],
         user_input=given["user_input"],
         name=given["name"],
+        knowledge=tuple(given["knowledge"]),
     )
     return replace(made, has_planning=given["planning"] == "auto" and made.has_tools)
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from ..errors import SandburError
@@ -66,6 +67,20 @@ async def wait_uncancelled(
         task.uncancel()
         task.cancel()
     return work.result()
+
+
+async def run_in_thread(work: Callable[..., ResultT], *arguments: Any) -> ResultT:
+    """Run `work` in a thread, and wait for its end even if the caller is cancelled.
+
+    So nothing that `work` uses is closed meanwhile. A cancellation is raised afterwards.
+    """
+    # A task would be cancelled by `asyncio.run` while its thread goes on.
+    future = asyncio.get_running_loop().run_in_executor(None, partial(work, *arguments))
+    cancelled = await wait_until_done(future)
+    result = future.result()
+    if cancelled is not None:
+        raise cancelled
+    return result
 
 
 async def run_to_end(work: Coroutine[Any, Any, ResultT]) -> ResultT:

@@ -67,6 +67,8 @@ WORKLOADS = {
     "search": Workload("search:measure", 20_000, "files"),
     "documents": Workload("documents:measure", 100_000, "documents"),
     "document_ranks": Workload("documents:measure_ranks", 150, "questions"),
+    "knowledge": Workload("knowledge:measure", 10_000, "files"),
+    "knowledge_ranks": Workload("knowledge:measure_ranks", 150, "questions"),
     "tracking_ui": Workload("tracking_ui:measure", 1, "rounds"),
     "hops": Workload("hops:measure", 1, "calls"),
     "link_races": Workload("link_races:measure", 10_000, "tries"),

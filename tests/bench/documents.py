@@ -92,6 +92,22 @@ def times(
     return taken[len(taken) // 2], taken[min(len(taken) - 1, int(len(taken) * 0.95))]
 
 
+def load_questions(count: int) -> tuple[list[tuple[str, str]], dict[str, str]]:
+    """Return questions of BFCL with the name of the right function, and all functions with what they do."""
+    if not BFCL.exists():
+        sys.exit(f"There are no questions in {BFCL}: pip install --no-deps --target .venv/schemas bfcl-eval")
+    name = "BFCL_v4_live_multiple.json"
+    questions = [json.loads(line) for line in (BFCL / name).open()]
+    answers = [json.loads(line) for line in (BFCL / "possible_answer" / name).open()]
+    functions = {one["name"]: one["description"] for question in questions for one in question["function"]}
+    step = max(len(questions) // count, 1)
+    asked: list[tuple[str, str]] = []
+    for question, answer in list(zip(questions, answers, strict=True))[::step][:count]:
+        text = " ".join(one["content"] for one in question["question"][0] if one["role"] == "user")
+        asked.append((text, next(iter(answer["ground_truth"][0]))))
+    return asked, functions
+
+
 def measure_ranks(folder: Path, count: int) -> None:
     """Print nDCG@10 of the right function for questions of BFCL."""
     if not BFCL.exists():

@@ -124,6 +124,11 @@ PRINTED = {
         r"Invoice 88 has two anvils .*\(the skill invoices, .*, and the agent skill:invoices; 1 .*\)",
         r"I am sorry\. Which order is it\? \(the skill complaints, by the regex .*; 1 model calls\)",
     ],
+    "docs_with_citations": [
+        r"indexed: \d+ pages",
+        r"Use the URL `memory:` \[docs/\S+:\d+-\d+\]\.",
+        "the cited lines are there: True",
+    ],
     "review_and_vote": [
         r"Verdict\(merge=False, reason='It has no test\.'\)",
         r"reviews done \[.*\]",

@@ -2,7 +2,8 @@
 parse.
 
 Standard input: one line of JSON (`kind`, `url`, `charset`), then the page. Standard output: JSON with `text`
-and optionally `missing` (a library) or `problem`.
+and optionally `missing` (a library) or `problem`. The kind `pages` is a PDF with `pages`, a list, instead of
+`text`.
 """
 
 import io
@@ -104,7 +105,7 @@ def _hides(attributes: dict[str, str | None]) -> bool:
     return is_hidden or "display:none" in style or "visibility:hidden" in style
 
 
-def html_text(page: bytes, url: str, charset: str) -> dict[str, str]:
+def html_text(page: bytes, url: str, charset: str) -> dict[str, Any]:
     """Return the readable text of a page, as Markdown if the library is installed."""
     found = _META.search(page[:4096])
     text = _decode(page, charset or (found[1].decode() if found else ""))
@@ -134,25 +135,35 @@ def _decode(page: bytes, charset: str) -> str:
     return page.decode("latin-1")
 
 
-def pdf_text(page: bytes) -> dict[str, str]:
+def pdf_text(page: bytes) -> dict[str, Any]:
     """Return the text of a PDF, page by page."""
+    read = pdf_pages(page)
+    pages = read.pop("pages")
+    numbered = (f"[page {number} of {read['total']}]\n{text}" for number, text in enumerate(pages, 1))
+    return {**read, "text": "\n\n".join(numbered)}
 
+
+def pdf_pages(page: bytes) -> dict[str, Any]:
+    """Return the texts of the first pages of a PDF as `pages`, and the number of all pages as `total`."""
+    none: dict[str, Any] = {"pages": [], "total": 0}
     try:
         pypdf: Any = import_module("pypdf")
     except ImportError:
-        return {"text": "", "missing": "pypdf"}
+        return {**none, "missing": "pypdf"}
     try:
         document = pypdf.PdfReader(io.BytesIO(page))
-        return {"text": "\n\n".join(_pdf_pages(document))}
+        if document.is_encrypted and not document.decrypt(""):
+            return {**none, "problem": "it has a password"}
+        return {"pages": list(_pdf_pages(document)), "total": len(document.pages)}
     except (*_PDF_BUGS, pypdf.errors.PyPdfError) as error:
-        return {"text": "", "problem": f"it is not a readable PDF ({str(error)[:200]})"}
+        return {**none, "problem": f"it is not a readable PDF ({str(error)[:200]})"}
 
 
 def _pdf_pages(document: Any) -> Iterator[str]:
     room = _MOST_CHARS
-    for number, page in enumerate(document.pages, 1):
+    for page in document.pages:
         text: str = page.extract_text()
-        yield f"[page {number} of {len(document.pages)}]\n{text}"
+        yield text[:room]
         room -= len(text)
         if room < 0:
             return
@@ -167,12 +178,15 @@ def main() -> None:
     warnings.simplefilter("ignore")
     header, _, page = sys.stdin.buffer.read().partition(b"\n")
     asked = json.loads(header)
+    read = {"pdf": pdf_text, "pages": pdf_pages}.get(asked["kind"])
     try:
-        done = pdf_text(page) if asked["kind"] == "pdf" else html_text(page, asked["url"], asked["charset"])
+        done = read(page) if read is not None else html_text(page, asked["url"], asked["charset"])
     except (MemoryError, RecursionError):
-        done = {"text": "", "problem": "it is too large or too deeply nested"}
+        done = {"text": "", "pages": [], "problem": "it is too large or too deeply nested"}
+    if "text" in done:
+        done["text"] = done["text"][:_MOST_CHARS]
     with os.fdopen(1, "wb") as output:
-        output.write(json.dumps({**done, "text": done["text"][:_MOST_CHARS]}).encode())
+        output.write(json.dumps(done).encode())
 
 
 if __name__ == "__main__":

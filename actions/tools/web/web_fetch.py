@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -70,7 +70,7 @@ class WebFetch(ReachingTool[WebFetchArguments]):
             answer = await self.answer(arguments, request, context)
             if answer.leads_to:
                 return ToolOutcome("error", not_followed(answer, self.spec.name))
-            text, notes = await _readable(answer)
+            text, notes = await read_text(answer)
         except WebProblem as problem:
             return ToolOutcome("error", str(problem))
         head = f"[{answer.url}: HTTP {answer.status}, {kind_text(answer)}, {format_size(len(answer.body))}]"
@@ -79,7 +79,7 @@ class WebFetch(ReachingTool[WebFetchArguments]):
         return ToolOutcome(outcome, "\n".join([head, *page, *notes]))
 
 
-async def _readable(answer: WebAnswer) -> tuple[str, list[str]]:
+async def read_text(answer: WebAnswer) -> tuple[str, list[str]]:
     """Return the text of a response, and notices about it. Raises `WebProblem`."""
 
     if answer.body.startswith(b"%PDF-"):
@@ -98,16 +98,8 @@ def _looks_like_html(text: str | None) -> bool:
 
 
 async def _read_apart(answer: WebAnswer, kind: str) -> tuple[str, list[str]]:
-    """Parse a page in a separate process with a time limit."""
-
-    header = json.dumps({"kind": kind, "url": str(answer.url), "charset": charset_of(answer)}).encode()
-    ran = await run_piped(
-        [sys.executable, "-I", str(_READER)], Path("/"), _READING_TIME_S, _MOST_TEXT_BYTES,
-        header + b"\n" + answer.body,
-    )  # fmt: skip
-    if ran.status != 0:
-        raise WebProblem(f"{answer.url} could not be turned into text: it is too large or too slow to read.")
-    read = json.loads(ran.output)
+    """Return the text of a page, and notices about it. Raises `WebProblem`."""
+    read = await parse_apart(answer.body, kind, str(answer.url), charset_of(answer))
     if "problem" in read:
         raise WebProblem(f"{answer.url} could not be turned into text: {read['problem']}.")
     if "missing" not in read:
@@ -116,6 +108,22 @@ async def _read_apart(answer: WebAnswer, kind: str) -> tuple[str, list[str]]:
     if kind == "pdf":
         raise WebProblem(f"{answer.url} is a PDF, but the library for PDFs is not installed. Run {command}.")
     return read["text"], [f"[with all menus; `{command}` adds the library that leaves them out]"]
+
+
+async def parse_apart(content: bytes, kind: str, url: str = "", charset: str = "") -> dict[str, Any]:
+    """Parse HTML or a PDF in a separate process with limits of time and memory; see `page_text`.
+
+    `kind` is `html`, `pdf` or `pages`. The result has a `problem` if the content cannot be read, and the name
+    of a `missing` library.
+    """
+    header = json.dumps({"kind": kind, "url": url, "charset": charset}).encode()
+    ran = await run_piped(
+        [sys.executable, "-I", str(_READER)], Path("/"), _READING_TIME_S, _MOST_TEXT_BYTES,
+        header + b"\n" + content,
+    )  # fmt: skip
+    if ran.status != 0:
+        return {"text": "", "pages": [], "problem": "it is too large or too slow to read"}
+    return json.loads(ran.output)
 
 
 def _page(text: str, offset: int, limit: int) -> Iterator[str]:

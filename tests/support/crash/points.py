@@ -19,6 +19,8 @@ OF_OTHER_TESTS = {
     "apply_begun": "crash/trials/test_apply_kills.py",
     "apply_before_file": "crash/trials/test_apply_kills.py",
     "apply_written": "crash/trials/test_apply_kills.py",
+    "knowledge_before_commit": "databases/texts/test_knowledge_bases.py",
+    "knowledge_committed": "databases/texts/test_knowledge_bases.py",
     "fact_change_planned": "databases/texts/test_fact_kills.py",
     "fact_change_committed": "databases/texts/test_fact_kills.py",
     "search_words_written": "databases/texts/test_session_search.py",

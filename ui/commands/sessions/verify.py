@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
 
+from ....agent.extensions.extension import load
+from ....agent.extensions.registry import extensions
 from ....state.maintenance.verify import Audit, AuditedCall, Breach, audit
+from ....state.store.recording import list_messages
+from ....state.store.store import Store
 from ...cli.open_session import open_runtime
 from ...terminal.live import ProgressLine
 from ...terminal.standard_output import exit_on_signals
@@ -30,16 +34,34 @@ async def verify_session(command: SessionsCommand) -> int:
         lineage = [*store.index.ancestors(session_id), session_id]
         with exit_on_signals(), ProgressLine("Checking session") as progress:
             found = audit(store.database, lineage, progress.show)
+            contents = _check_contents(store, lineage)
+    problems = [problem for one in contents for problem in one.problems]
     if command.json:
-        put(json.dumps(_object(session_id, found), indent=1))
+        put(json.dumps(_object(session_id, found, problems), indent=1))
     else:
         for breach in found.breaches:
             put(breach_line(breach, session_id))
+        for problem in problems:
+            put(one_line(problem))
         if command.verbose:
             _print_calls(found)
         for line in _summary(found):
             say(line)
-    return 1 if found.breaches else 0
+        for one in contents:
+            if one.checked:
+                say(f"Citations: {one.checked} checked, {len(one.problems)} that do not hold.")
+    return 1 if found.breaches or problems else 0
+
+
+def _check_contents(store: Store, lineage: Sequence[str]) -> list[Any]:
+    """Return the findings of extensions about the messages of a session and of those it was forked from."""
+    settings = store.index.settings(lineage[-1])
+    found: list[Any] = []
+    for check in (load(one.verify) for one in extensions() if one.verify):
+        recorded = (one for each in lineage for one in list_messages(store.database, each))
+        result = check(settings, (one.message for one in recorded))
+        found += [] if result is None else [result]
+    return found
 
 
 def breach_line(breach: Breach, session_id: str) -> str:
@@ -85,10 +107,11 @@ def _whose(found: Audit) -> Iterator[str]:
             yield f"{which} {made}: order and completeness are checked, their author is not."
 
 
-def _object(session_id: str, found: Audit) -> dict[str, Any]:
+def _object(session_id: str, found: Audit, problems: Sequence[str]) -> dict[str, Any]:
     return {
         "session_id": session_id,
-        "holds": not found.breaches,
+        **({"problems": list(problems)} if problems else {}),
+        "holds": not found.breaches and not problems,
         "sessions": [asdict(session) for session in found.sessions],
         "breaches": [asdict(breach) for breach in found.breaches],
         "calls": [_call_object(call) for call in found.calls],

@@ -1,0 +1,1 @@
+"""What agents know beyond a session: collections of texts that are searched."""

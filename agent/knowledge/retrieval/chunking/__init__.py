@@ -1,0 +1,1 @@
+"""Splits files into chunks with exact line or page ranges."""

@@ -1,0 +1,1 @@
+"""Models that turn texts into vectors: endpoints of providers, and one that runs without a network."""

@@ -1,0 +1,87 @@
+"""Makes the vectors of knowledge bases, and searches by them beside the words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from .....state.errors import UsageError
+from .....state.process.cancellation import run_in_thread
+from .....state.search.knowledge_rows import KnowledgeRows, StoredBase
+from .....state.search.vectors import Neighbor, StoredVector, VectorIndex, VectorModel
+from .embedder import Embedder
+
+_AT_ONCE = 128
+"""The passages whose vectors are made and committed together."""
+_Show = Callable[[int, int], None]
+
+
+class BaseVectors:
+    """The vectors of knowledge bases by one model. Methods raise `SandburError`."""
+
+    def __init__(self, rows: KnowledgeRows, embedder: Embedder) -> None:
+        self._rows = rows
+        self._embedder = embedder
+        self._indexes: dict[str, VectorIndex] = {}
+        """Collection -> its vectors, which stay in memory."""
+
+    async def complete(
+        self, base: StoredBase, show: _Show = lambda done, total: None, most: int | None = None
+    ) -> int:
+        """Make the vectors that a base lacks, at most `most`; return how many are still missing.
+
+        Each group is one transaction, so that an interrupted call goes on where it was.
+        """
+        self._require_same_model(base)
+        missing = await run_in_thread(self._rows.list_without_vectors, base)
+        wanted = missing if most is None else missing[:most]
+        for at in range(0, len(wanted), _AT_ONCE):
+            show(at, len(wanted))
+            ids = wanted[at : at + _AT_ONCE]
+            chunks = await run_in_thread(self._rows.load_found, ids, [base])
+            texts = [f"{one.chunk.title}\n{one.chunk.text}".strip() for one in chunks]
+            vectors = await self._embed(texts)
+            rows = [
+                StoredVector(one.id, one.chunk.text, vector)
+                for one, vector in zip(chunks, vectors, strict=True)
+            ]
+            if rows:
+                index = self._open_index(base, len(rows[0].values))
+                base = await run_in_thread(self._rows.put_vectors, base, self._embedder.name, index, rows)
+        return len(missing) - len(wanted)
+
+    async def search(self, query: str, bases: Sequence[StoredBase], limit: int) -> list[Neighbor]:
+        """Return the passages nearest to a query in the bases that have vectors, the nearest one first."""
+        found: list[Neighbor] = []
+        with_vectors = [base for base in bases if base.model]
+        for base in with_vectors:
+            self._require_same_model(base)
+        if not with_vectors:
+            return []
+        (vector,) = await self._embed([query])
+        for base in with_vectors:
+            index = self._open_index(base, len(vector))
+            found += await run_in_thread(index.search, vector, limit)
+        return sorted(found, key=lambda one: -one.similarity)[:limit]
+
+    async def _embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        vectors: Sequence[Sequence[float]] = await self._embedder.embed(texts) if texts else ()
+        if len(vectors) != len(texts):
+            raise UsageError(
+                f"{self._embedder.name} returned {len(vectors)} vectors for {len(texts)} texts.",
+                "Correct `embed`.",
+            )
+        return vectors
+
+    def _open_index(self, base: StoredBase, dimensions: int) -> VectorIndex:
+        if base.collection not in self._indexes:
+            model = VectorModel(self._embedder.name, dimensions)
+            self._indexes[base.collection] = self._rows.open_vectors(base, model)
+        return self._indexes[base.collection]
+
+    def _require_same_model(self, base: StoredBase) -> None:
+        if base.model and base.model != self._embedder.name:
+            raise UsageError(
+                f"The knowledge base {base.name} has vectors of {base.model}, which cannot be compared with"
+                f" those of {self._embedder.name}.",
+                f"Make new ones: sandbur index update --base {base.name} --reembed",
+            )

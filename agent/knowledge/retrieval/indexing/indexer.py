@@ -1,0 +1,221 @@
+"""Compares what a person added with the rows of a knowledge base, and writes the differences.
+
+Files are read and written in small groups, each in one transaction. After a crash, the files of the finished
+groups have their size, time and digest in the rows, so the next run reads only the others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING
+
+from .....actions.workspace.tree import FileFilter, list_search_files
+from .....state.errors import UsageError
+from .....state.process.cancellation import run_in_thread
+from .....state.process.clock import now
+from .....state.search.knowledge_rows import (
+    KnowledgeRows,
+    SourceChange,
+    StoredBase,
+    StoredRoot,
+    StoredSource,
+    make_id,
+)
+from .page_fetcher import PageFetcher, is_address
+from .source_reader import ReadSource, find_obstacle, find_version, read_content, split_source
+
+if TYPE_CHECKING:
+    from .....actions.ports import Masker
+
+MOST_FILES = 100_000
+"""The most files of one folder."""
+_WALK_S = 120.0
+_GROUP_FILES, _GROUP_CHARS = 64, 400_000
+"""A group of files is written when it has so many files, or chunks with so many characters."""
+_MOST_NAMED = 1000
+_Show = Callable[[int, int], None]
+
+
+@dataclass(slots=True)
+class IndexReport:
+    """What an update did."""
+
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    unchanged: int = 0
+    chunks: int = 0
+    """The chunks of the added and the changed files."""
+    left_out: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    """The path of each file that is not searched, and why, as a clause."""
+    is_complete: bool = True
+    """False if the time was over before every file was read."""
+
+    def leave_out(self, path: str, why: str) -> None:
+        if len(self.left_out) < _MOST_NAMED:
+            self.left_out.append((path, why))
+
+
+class Indexer:
+    """Updates one knowledge base."""
+
+    def __init__(
+        self,
+        rows: KnowledgeRows,
+        base: StoredBase,
+        masker: Masker,
+        pages: PageFetcher,
+        show: _Show = lambda done, total: None,
+        most_s: float | None = None,
+    ) -> None:
+        """`show` is called with the numbers of the files done so far and of all files.
+
+        After `most_s` seconds no further file is read; None: there is no limit.
+        """
+        self.base = base
+        self.report = IndexReport()
+        self._rows = rows
+        self._masker = masker
+        self._pages = pages
+        self._show = show
+        self._deadline = None if most_s is None else time.monotonic() + most_s
+        self._group: list[SourceChange] = []
+        self._group_chars = 0
+
+    async def update(self, root: StoredRoot) -> None:
+        """Write what changed below a root since it was compared last. Raises `UsageError`, `StoreError`."""
+        if is_address(root.location):
+            await self._update_page(root)
+        else:
+            await self._update_files(root)
+        if self.report.is_complete:
+            looked = root._replace(looked_at=now())
+            self.base = await run_in_thread(self._rows.put_root, self.base, looked)
+
+    async def _update_files(self, root: StoredRoot) -> None:
+        there = Path(root.location)
+        if not there.exists():
+            self.report.leave_out(root.location, "it is gone; `sandbur index remove` removes its chunks")
+            return
+        paths = await _list_files(there) if there.is_dir() else [root.location]
+        sources = await run_in_thread(self._rows.list_sources, self.base, root.id)
+        stored = {source.path: source for source in sources}
+        for done, path in enumerate(paths):
+            if self._deadline is not None and time.monotonic() > self._deadline:
+                self.report.is_complete = False
+                break
+            self._show(done, len(paths))
+            await self._update_file(root, path, stored.get(path))
+        await self._write_group()
+        there_now = {*paths}
+        gone = [source for path, source in stored.items() if path not in there_now]
+        for at in range(0, len(gone), _GROUP_FILES):
+            some = gone[at : at + _GROUP_FILES]
+            self.base = await run_in_thread(self._rows.write, self.base, (), some)
+        self.report.removed += sum(not source.problem for source in gone)
+
+    async def _update_file(self, root: StoredRoot, path: str, stored: StoredSource | None) -> None:
+        version = find_version(path)
+        if version is None:
+            return
+        if stored is not None and version == (stored.size, stored.modified_ns):
+            self._keep(stored)
+            return
+        if obstacle := find_obstacle(path, version.size):
+            read, content = ReadSource(*version, "", problem=obstacle), b""
+        else:
+            content, read = await run_in_thread(read_content, path, time.time_ns())
+        await self._add(root, path, stored, content, read)
+
+    async def _update_page(self, root: StoredRoot) -> None:
+        url = root.location
+        sources = await run_in_thread(self._rows.list_sources, self.base, root.id)
+        stored = sources[0] if sources else None
+        name, content, read = await self._pages.fetch(url)
+        if stored is not None and read.digest == stored.digest:
+            self._keep(stored)
+            return
+        await self._add(root, url, stored, content, read, name)
+        await self._write_group()
+
+    def _keep(self, stored: StoredSource) -> None:
+        if stored.problem:
+            self.report.leave_out(stored.path, stored.problem)
+        else:
+            self.report.unchanged += 1
+
+    async def _add(
+        self,
+        root: StoredRoot,
+        path: str,
+        stored: StoredSource | None,
+        content: bytes,
+        read: ReadSource,
+        name: str = "",
+    ) -> None:
+        """Add a source to the group. `name` is its file name if its path does not end with it."""
+        source_id = make_id(self.base.id, path)
+        is_same = stored is not None and stored.digest == read.digest and bool(read.digest)
+        if stored is not None and is_same:
+            source = stored._replace(size=read.size, modified_ns=read.modified_ns)
+            self._keep(stored)
+            self._group.append(SourceChange(source, None, stored.chunks))
+        else:
+            read = await split_source(content, read, name or path, self._masker)
+            source = StoredSource(source_id, root.id, path, read.size, read.modified_ns, read.digest,
+                                  len(read.chunks), read.problem)  # fmt: skip
+            self._count(stored, read, path)
+            replaced = 0 if stored is None else stored.chunks
+            self._group.append(SourceChange(source, read.chunks, replaced))
+            self._group_chars += sum(len(chunk.text) for chunk in read.chunks)
+        if len(self._group) >= _GROUP_FILES or self._group_chars >= _GROUP_CHARS:
+            await self._write_group()
+
+    def _count(self, stored: StoredSource | None, read: ReadSource, path: str) -> None:
+        if read.problem:
+            self.report.leave_out(path, read.problem)
+        elif stored is None:
+            self.report.added += 1
+        else:
+            self.report.changed += 1
+        self.report.chunks += len(read.chunks)
+
+    async def _write_group(self) -> None:
+        group, self._group, self._group_chars = self._group, [], 0
+        if group:
+            self.base = await run_in_thread(self._rows.write, self.base, group)
+
+
+async def _list_files(folder: Path) -> list[str]:
+    """Return the paths of the files below a folder that git does not ignore and that are not hidden.
+
+    Links are not followed. Raises `UsageError` for too many files.
+    """
+    stop = Event()
+    deadline = time.monotonic() + _WALK_S
+    try:
+        found = await run_in_thread(list_search_files, folder, FileFilter(), deadline, stop)
+    finally:
+        stop.set()
+    if not found.is_complete or len(found.paths) > MOST_FILES:
+        raise UsageError(f"{folder} has more than {MOST_FILES:,} files.", "Add smaller folders.")
+    return sorted(f"{folder}/{path}" for path in found.paths if _is_text(path))
+
+
+def _is_text(path: str) -> bool:
+    try:
+        return bool(path.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def count_by_reason(left_out: Sequence[tuple[str, str]]) -> Mapping[str, int]:
+    """Return the number of files for each reason."""
+    counts: dict[str, int] = {}
+    for _, why in left_out:
+        counts[why] = counts.get(why, 0) + 1
+    return counts
