@@ -179,6 +179,7 @@ def main() -> None:
     header, _, page = sys.stdin.buffer.read().partition(b"\n")
     asked = json.loads(header)
     read = {"pdf": pdf_text, "pages": pdf_pages}.get(asked["kind"])
+    done: dict[str, Any]
     try:
         done = read(page) if read is not None else html_text(page, asked["url"], asked["charset"])
     except (MemoryError, RecursionError):

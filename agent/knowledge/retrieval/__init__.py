@@ -30,7 +30,7 @@ EXTENSION = Extension(
             variable="SANDBUR_KNOWLEDGE",
             is_harmless=True,
             about="the knowledge bases that new sessions search, beside the project's own one",
-            after="plan_proposals",
+            after="trials_at_once",
         ),
         Setting(
             "embeddings",
