@@ -69,7 +69,7 @@ async def apply_changes(command: TryCommand, trial: Trial, is_agreed: bool) -> i
         treatment: OnConflict = "merge" if command.merge else "skip" if command.skip_conflicts else "refuse"
         holds_secret = session.ports.masker.holds_secret
         plan = await asyncio.to_thread(plan_apply, found, treatment, None, holds_secret)
-        for line in _describe_plan(found, plan, treatment):
+        for line in describe_plan(found, plan, treatment):
             say(line)
         if plan.conflicts and treatment == "refuse":
             say("Nothing was written. Add --merge to join the changes, or --skip-conflicts.")
@@ -109,7 +109,7 @@ async def _reopen(runtime: Runtime, place: TrialPlace) -> Session | None:
     return await runtime.resume(record.session_id)
 
 
-def _describe_plan(found: Sequence[Difference], plan: ApplyPlan, treatment: OnConflict) -> Iterator[str]:
+def describe_plan(found: Sequence[Difference], plan: ApplyPlan, treatment: OnConflict) -> Iterator[str]:
     """Yield what an apply would do, and what it would not."""
     for difference in found:
         changes = list(diff_files(difference))
