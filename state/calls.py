@@ -144,7 +144,9 @@ class PendingCall(Record):
     line; empty for other calls.
     """
     changes: str = Field(default="", exclude_if=not_)
-    """The difference of files that the call would write, if its arguments do not show it; may be shortened."""
+    """The difference of files that the call would write, if its arguments do not show it. A long one is
+    shortened.
+    """
 
     kind: Literal["approval", "outcome_unknown"] = "approval"
     """What the decision is about: approval to run, or the outcome after a process died."""

@@ -225,7 +225,8 @@ class PendingDecision:
     plan_changes: str = ""
     """How the proposed plan differs from the last approved one, one change a line; empty for other calls."""
     changes: str = ""
-    """The difference of files that the call would write, if its arguments do not show it; may be shortened."""
+    """The difference of files that the call would write, if its arguments do not show it. A long one is
+    shortened."""
 
     @classmethod
     def of(cls, call: PendingCall) -> Self:

@@ -72,7 +72,8 @@ def preview(tool: str, arguments: str, cwd: str) -> list[Line]:
 
 
 def question_lines(call: PendingCall | PendingDecision, cwd: str) -> list[Line]:
-    """Return a call that waits for approval in full: its arguments, then what it or a revised plan changes."""
+    """Return a call that waits for approval in full: its arguments, then what a revised plan or the call
+    changes."""
     return [*preview(call.tool, call.arguments, cwd), *change_lines(call.plan_changes or call.changes)]
 
 

@@ -34,7 +34,8 @@ class PendingToolCall:
     """How a proposed plan, the argument `plan`, differs from the one that was approved before: one change a
     line. Empty for other calls."""
     changes: str = ""
-    """The difference of files that the call would write, if its arguments do not show it; may be shortened."""
+    """The difference of files that the call would write, if its arguments do not show it. A long one is
+    shortened."""
 
     @classmethod
     def of(cls, call: PendingDecision | PendingCall) -> PendingToolCall:
