@@ -6,6 +6,7 @@ The model is scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL uses a 
 import asyncio
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from sandbur import Agent, SandburError, workspace_tools
@@ -20,7 +21,7 @@ SCRIPT = [
 ]
 
 
-async def main(folder: Path, store: str, env: dict[str, str]) -> None:
+async def main(folder: Path, store: str, env: Mapping[str, str]) -> None:
     prices = folder / "prices.txt"
     prices.write_text("anvil 90\nrope 12\n")
     agent = Agent(

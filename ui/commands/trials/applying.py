@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ....actions.ports.events import Event, RunFinished, ToolFinished
 from ....actions.workspace.copies.diff_text import count_lines, diff_files
 from ....actions.workspace.copies.difference import Difference
-from ....actions.workspace.paths import format_path
+from ....actions.workspace.paths import format_count, format_path
 from ....agent.config.load import load_settings
 from ....agent.config.settings import Overrides
 from ....agent.history.time_travel.branches import restore_files, restore_plan
@@ -139,7 +139,7 @@ def _ask(trial: Trial, plan: ApplyPlan) -> None:
     """Ask a person to confirm an apply. Raises `UsageError` if the answer is no."""
     if not is_interactive():
         raise UsageError("Nothing was written: the changes have to be confirmed.", "Add --yes.")
-    if not confirm(f"Write {len(plan.steps)} files in {one_line(trial.cwd)}?"):
+    if not confirm(f"Write {format_count(len(plan.steps), 'file')} in {one_line(trial.cwd)}?"):
         raise UsageError("Nothing was written.", f"`sandbur try diff {trial.id}` shows the changes.")
 
 
