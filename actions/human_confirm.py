@@ -70,7 +70,7 @@ def _apply_decision(
         return judged.model_copy(update=changes), ""
     if edited.arguments == call.arguments and call.binding is not None:
         # The approval covers what the question displayed, not later changes.
-        changes |= {"binding": call.binding, "reason": call.reason}
+        changes |= {"binding": call.binding, "reason": call.reason, "changes": call.changes}
     return judged.model_copy(update={"decision": "approved", "decided_by": "person", **changes}), ""
 
 

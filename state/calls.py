@@ -143,6 +143,10 @@ class PendingCall(Record):
     """How the plan that the call proposes differs from the one that a person approved before, one change a
     line; empty for other calls.
     """
+    changes: str = Field(default="", exclude_if=not_)
+    """The difference of files that the call would write, if its arguments do not show it. A long one is
+    shortened.
+    """
 
     kind: Literal["approval", "outcome_unknown"] = "approval"
     """What the decision is about: approval to run, or the outcome after a process died."""

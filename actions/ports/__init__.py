@@ -12,6 +12,7 @@ from .capabilities import ProposesPlans as ProposesPlans
 from .capabilities import Recoverable as Recoverable
 from .capabilities import RunsFiles as RunsFiles
 from .capabilities import Searching as Searching
+from .capabilities import ShowsChanges as ShowsChanges
 from .capabilities import Verifiable as Verifiable
 from .capabilities import Verified as Verified
 from .capabilities import WorksOnFiles as WorksOnFiles

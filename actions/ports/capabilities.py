@@ -81,6 +81,15 @@ class ProposesPlans(Protocol):
 
 
 @runtime_checkable
+class ShowsChanges(Protocol):
+    """A tool that writes files whose new contents are not in the arguments of a call."""
+
+    def show_changes(self, arguments: Any) -> str:
+        """Return the difference of the files that a call would write, as text of limited size."""
+        ...
+
+
+@runtime_checkable
 class Fingerprinted(Protocol):
     """A tool that says itself what the approval of a call depends on, in place of the files it names.
 

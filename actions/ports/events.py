@@ -224,12 +224,16 @@ class PendingDecision:
     """Set for a call of a sub-agent."""
     plan_changes: str = ""
     """How the proposed plan differs from the last approved one, one change a line; empty for other calls."""
+    changes: str = ""
+    """The difference of files that the call would write, if its arguments do not show it. A long one is
+    shortened."""
 
     @classmethod
     def of(cls, call: PendingCall) -> Self:
         return cls(
-            call.call_id, call.tool, call.arguments, call.kind, call.reason, call.sub_agent, call.plan_changes
-        )
+            call.call_id, call.tool, call.arguments, call.kind, call.reason, call.sub_agent,
+            call.plan_changes, call.changes,
+        )  # fmt: skip
 
 
 RunStatus = Literal[

@@ -36,6 +36,7 @@ _ELSEWHERE = {
     "plan": "sandbur sessions show ID, which shows the plan",
     "ui": "sandbur ui",
     "flow": "sandbur flows list",
+    "try": 'sandbur try "TASK"',
 }
 """Maps a command of the chat to the shell command that does the same outside the chat."""
 

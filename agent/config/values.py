@@ -217,12 +217,17 @@ def _row(key: str) -> Setting:
     return settable_rows()[key.partition(".")[0]]
 
 
+_NO_SETTINGS = ("SANDBUR_HOME", "SANDBUR_CALL")
+"""Variables that are no settings, although their names are similar to some. Commands of a session find the
+second one."""
+
+
 def _refuse_misspelled(env: Mapping[str, str]) -> None:
     """Raise `ConfigError` for a misspelled variable: to ignore a deny rule, for example, would be
     dangerous."""
     known = _variables()
     for name in env:
-        if name.startswith("SANDBUR_") and name not in known and name != "SANDBUR_HOME":
+        if name.startswith("SANDBUR_") and name not in known and name not in _NO_SETTINGS:
             near = get_close_matches(name, known, n=1, cutoff=0.88)
             if near:
                 raise ConfigError(f"There is no variable {name}.", f"Did you mean {near[0]}? Or unset it.")

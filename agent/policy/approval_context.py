@@ -40,6 +40,8 @@ class ApprovalContext(NamedTuple):
     """Whether a question has to show the call in full, because each line of it allows something."""
     plan_changes: str = ""
     """How a proposed plan differs from the one that was approved before, one change a line."""
+    changes: str = ""
+    """The difference of files that the call would write, if its arguments do not show it."""
 
 
 def build_approval_context(
@@ -63,6 +65,7 @@ def build_approval_context(
         now.reason if now.decision == "denied" else "",
         tool.traits.begins_plan,
         now.plan_changes,
+        now.changes or ("" if is_edited else call.changes),
     )
 
 

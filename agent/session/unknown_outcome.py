@@ -174,7 +174,7 @@ class CallDescriptions:
     @staticmethod
     def describe_relayed(call: PendingCall) -> ApprovalContext:
         """Describe a waiting call whose tool only the session of its sub-agent has."""
-        return ApprovalContext(call.reason)
+        return ApprovalContext(call.reason, changes=call.changes)
 
     @staticmethod
     async def inspect(call: PendingCall, ports: Ports) -> Aftermath:

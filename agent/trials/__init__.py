@@ -1,7 +1,7 @@
 """Trials: runs whose workspace is a copy, and what they changed in it."""
 
 from ..config.setting import Setting
-from ..extensions.extension import CommandEntry, Extension
+from ..extensions.extension import CommandEntry, Extension, SlashEntry
 
 EXTENSION = Extension(
     name="trials",
@@ -37,6 +37,18 @@ EXTENSION = Extension(
             home=".ui.commands.trials.command:TryCommand",
             summary="run a task in a copy of the folder, and apply or drop what it changed",
             after="fork",
+        ),
+    ),
+    slash=(
+        SlashEntry(
+            name="try",
+            usage="TASK|list|diff|apply|drop",
+            summary="run a task in a copy of the folder; apply or drop what it changed",
+            home=".ui.commands.trials.slash:try_task",
+            group="Session",
+            after="fork",
+            complete=".ui.commands.trials.slash:list_try_choices",
+            waits=True,
         ),
     ),
     doctor=".ui.commands.trials.findings:find_problems",

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...actions.workspace.copies.diff_text import count_lines, diff_files
+from ...actions.workspace.copies.diff_text import count_lines, diff_files, list_change_texts
 from ...actions.workspace.copies.difference import Difference
 from ...actions.workspace.paths import format_path
 from ...state.errors import SandburError, UsageError
@@ -97,15 +97,7 @@ def _list_changes(trial: Trial, found: Sequence[Difference]) -> Iterator[str]:
         yield "It changed no files in its copy of the folder."
         return
     yield f"In its copy of {trial.cwd} (trial {trial.id}) it changed {count_lines(changes)}; not applied yet:"
-    room = _MOST_DIFF_CHARS
-    for number, change in enumerate(changes):
-        if number == _MOST_FILES:
-            yield f"and {len(changes) - number} more files"
-            break
-        is_whole = len(change.text) <= room
-        file = change.size.file
-        yield change.text if is_whole else f"{file.kind}: {format_path(file.path)} ({change.size.text})"
-        room -= len(change.text) if is_whole else 0
+    yield from list_change_texts(changes, _MOST_DIFF_CHARS, _MOST_FILES)
     for one in found:
         yield from (f"not part of it: {format_path(each.path)} ({each.reason})" for each in one.skipped)
     yield f"Apply it with apply_trial, if you have this tool; the user can with: sandbur try apply {trial.id}"

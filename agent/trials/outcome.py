@@ -49,7 +49,7 @@ def _read_difference(
 def end_trial(place: TrialPlace, trial: Trial) -> list[Difference]:
     """Keep the contents of the originals of changed files, for a later merge, and mark the trial as ended.
 
-    Return the differences.
+    Return the differences. On a full disk, the trial stays unmarked and counts as interrupted.
     """
     found = read_differences(place, trial, includes_ignored=True)
     folders = [folder for folder in trial.folders if not folder.is_repository]
@@ -57,7 +57,8 @@ def end_trial(place: TrialPlace, trial: Trial) -> list[Difference]:
         with suppress(OSError):
             KeptOriginals.load(place.part(folder, "base")).keep(difference)
     if trial.state == "running":
-        place.save(trial.model_copy(update={"state": "ended"}))
+        with suppress(OSError):
+            place.save(trial.model_copy(update={"state": "ended"}))
     return read_differences(place, trial)
 
 

@@ -104,8 +104,9 @@ def _decision(pending: PendingDecision) -> Object:
     own = pending.sub_agent
     fields = {**asdict(pending), "arguments": arguments_object(pending.arguments)}
     del fields["sub_agent"]
-    if not pending.plan_changes:
-        del fields["plan_changes"]
+    for name in ("plan_changes", "changes"):
+        if not fields[name]:
+            del fields[name]
     return fields if own is None else {**fields, "agents": list(own.agents), "agent_id": own.session_id}
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _SUBJECTS = (
     "command", "path", "pattern", "url", "query", "goal", "plan", "description", "branch", "status", "code",
+    "trial",
 )  # fmt: skip
 _MAX_TITLE = 120
 _MAX_COMPARED_BYTES = 1 << 20
@@ -71,12 +72,14 @@ def preview(tool: str, arguments: str, cwd: str) -> list[Line]:
 
 
 def question_lines(call: PendingCall | PendingDecision, cwd: str) -> list[Line]:
-    """Return a call that waits for approval in full: its arguments, then what a revised plan changes."""
-    return [*preview(call.tool, call.arguments, cwd), *change_lines(call.plan_changes)]
+    """Return a call that waits for approval in full: its arguments, then what a revised plan or the call
+    changes."""
+    return [*preview(call.tool, call.arguments, cwd), *change_lines(call.plan_changes or call.changes)]
 
 
 def change_lines(changes: str) -> Iterator[Line]:
-    """Yield the differences between a proposed plan and the approved one; a wider permission stands out."""
+    """Yield a difference of files, or of a proposed plan and the approved one; a wider permission stands
+    out."""
     for line in expose(changes).split("\n") if changes else ():
         yield _CHANGE_STYLES.get(line.strip()[:1], "heading"), line
 

@@ -28,7 +28,17 @@ from ....state.conversation.messages import (
 )
 from ....state.process.crashpoints import reach
 from ...masking.references import explain_lost_value, explain_refusal, find_placeholder, mask_call_fields
-from ...ports import BadArguments, Ports, ProposesPlans, Reply, Tool, ToolSpec, Verdict, implements
+from ...ports import (
+    BadArguments,
+    Ports,
+    ProposesPlans,
+    Reply,
+    ShowsChanges,
+    Tool,
+    ToolSpec,
+    Verdict,
+    implements,
+)
 from ...ports.events import Notice
 from ..bugs_logged import BugsLogged
 from ..plan.approved import find_plan_terms
@@ -208,8 +218,8 @@ def judge_fully(
 def _prepare_question(
     call: PendingCall, tool: Tool, arguments: Any, ports: Ports, state: ApplicationState
 ) -> dict[str, Any]:
-    """Return the fields of a call that waits for a decision: what the approval depends on, and what a revised
-    plan changes.
+    """Return the fields of a call that waits for a decision: what the approval depends on, and what it or a
+    revised plan changes.
     """
     fields: dict[str, Any] = {
         "binding": ports.fingerprinter.fingerprint(call, tool, arguments, ports.places.cwd)
@@ -217,6 +227,8 @@ def _prepare_question(
     earlier = state.approved_plan or state.earlier_plan
     if earlier is not None and implements(tool, ProposesPlans):
         fields["plan_changes"] = ports.masker.text(tool.describe_changes(arguments, earlier))
+    if implements(tool, ShowsChanges):
+        fields["changes"] = ports.masker.text(tool.show_changes(arguments))
     return fields
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,6 +75,19 @@ def diff_file(file: ChangedFile, max_lines: int = MOST_LINES_A_FILE) -> ChangeTe
     removed = sum(line.startswith("-") and not line.startswith("--- ") for line in lines)
     text = "\n".join(filter(None, (f"{head} ({modes})" if modes else head, whole)))
     return ChangeText(ChangeSize(file, added, removed, modes), text)
+
+
+def list_change_texts(changes: Sequence[ChangeText], max_chars: int, max_files: int) -> Iterator[str]:
+    """Yield the changes; those beyond `max_chars` characters in all as one line each."""
+    room = max_chars
+    for number, change in enumerate(changes):
+        if number == max_files:
+            yield f"and {len(changes) - number} more files"
+            break
+        is_whole = len(change.text) <= room
+        file = change.size.file
+        yield change.text if is_whole else f"{file.kind}: {format_path(file.path)} ({change.size.text})"
+        room -= len(change.text) if is_whole else 0
 
 
 def count_lines(files: list[ChangeText]) -> str:

@@ -1,7 +1,7 @@
 """The ports of a replay: the model returns its recorded replies, and tools return their recorded results."""
 
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import dropwhile, islice, takewhile
 from pathlib import Path
@@ -174,11 +174,18 @@ class RecordedTool:
 
     def describe_changes(self, arguments: Any, earlier: ApprovedPlan) -> str:
         """Return what the recording says about the plan of this call; empty for a call without a plan."""
+        return next((call.plan_changes for call in self._list_recorded(arguments) if call.plan_changes), "")
+
+    def show_changes(self, arguments: Any) -> str:
+        """Return what the recording says about the files of this call; empty for a call that shows them."""
+        return next((call.changes for call in self._list_recorded(arguments) if call.changes), "")
+
+    def _list_recorded(self, arguments: Any) -> Iterator[PendingCall]:
+        """Yield the recorded calls of this tool with these arguments."""
         moment = self._stage.moment
         for call in (*moment.after["pending_tool_calls"], *moment.before["pending_tool_calls"]):
-            if call.plan_changes and call.tool == self.spec.name and self.parse(call.arguments) == arguments:
-                return call.plan_changes
-        return ""
+            if call.tool == self.spec.name and self.parse(call.arguments) == arguments:
+                yield call
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         moment = self._stage.moment

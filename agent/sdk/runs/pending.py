@@ -33,13 +33,17 @@ class PendingToolCall:
     plan_changes: str = ""
     """How a proposed plan, the argument `plan`, differs from the one that was approved before: one change a
     line. Empty for other calls."""
+    changes: str = ""
+    """The difference of files that the call would write, if its arguments do not show it. A long one is
+    shortened."""
 
     @classmethod
     def of(cls, call: PendingDecision | PendingCall) -> PendingToolCall:
         arguments = parse_json_object(call.arguments) or {}
         return cls(
-            call.call_id, call.tool, arguments, call.kind, call.reason, call.arguments, call.plan_changes
-        )
+            call.call_id, call.tool, arguments, call.kind, call.reason, call.arguments, call.plan_changes,
+            call.changes,
+        )  # fmt: skip
 
 
 ApprovalVerdict = bool | str | None

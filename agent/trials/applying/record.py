@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Self
 
@@ -12,6 +13,9 @@ from ....actions.workspace.atomic_write import sync_folder, temporary_file
 from ....actions.workspace.content_cache import digest_of
 from ....state.conversation.messages import Record
 from ....state.process.crashpoints import reach
+from ....state.store.journal import RESTORE
+from ....state.store.store import Store
+from ..trial import Trial, TrialPlace
 from .plan import ApplyPlan, MergedFile
 
 FILE = "apply.json"
@@ -109,6 +113,39 @@ def change_state(folder: Path, record: ApplyRecord, state: ApplyState) -> ApplyR
     changed = record.model_copy(update={"state": state})
     changed.save(folder)
     return changed
+
+
+def find_undone(store: Store, home: Path, trials: Sequence[Trial]) -> list[Trial]:
+    """Return the trials. Those whose applied changes a session took back, as by `/undo`, are marked as ended.
+
+    `home` is the data folder.
+    """
+    return [_mark_undone(store, TrialPlace(home, trial.id), trial) for trial in trials]
+
+
+def _mark_undone(store: Store, place: TrialPlace, trial: Trial) -> Trial:
+    record = ApplyRecord.load(place.folder) if trial.state == "applied" else None
+    if record is None or not all(_is_restored(store, *call) for call in record.calls):
+        return trial
+    change_state(place.folder, record, "undone")
+    ended = trial.model_copy(update={"state": "ended"})
+    place.save(ended)
+    return ended
+
+
+def _is_restored(store: Store, session_id: str, call_id: str) -> bool:
+    """Return whether the session restored each file of a call after it."""
+    if not store.index.exists(session_id):
+        return False
+    left: set[str] = set()
+    is_known = False
+    for recorded in store.open_file_changes(session_id).list_changes():
+        if recorded.call_id == call_id:
+            is_known = True
+            left.add(recorded.change.path)
+        elif recorded.call_id.startswith(RESTORE):
+            left.discard(recorded.change.path)
+    return is_known and not left
 
 
 def write_durably(path: Path, content: bytes) -> None:

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from ....actions.ports import BadArguments, Prepared, Tool, ToolContext, ToolOutcome, ToolTraits, Verified
 from ....actions.tools.schema import PlainText, ToolArguments, parse_arguments, spec_of
+from ....actions.workspace.copies.diff_text import count_lines, diff_files, list_change_texts
 from ....actions.workspace.copies.difference import Difference
 from ....actions.workspace.paths import FileProblem, format_count, format_path_from
 from ....state.calls import Effect, FileChange, FingerprintedFile
@@ -41,6 +42,9 @@ _DESCRIPTION = (
 )
 _MOST_LISTED = 20
 """The most files that one part of a result names."""
+_MOST_DIFF_CHARS = 20_000
+_MOST_FILES = 100
+"""The most characters of diffs, and the most files, in a question."""
 
 
 class ApplyArguments(ToolArguments):
@@ -68,7 +72,7 @@ class ApplyOrder:
 
 
 class ApplyTool:
-    """Implements `Tool`, `Verifiable` and `Fingerprinted`.
+    """Implements `Tool`, `Verifiable`, `ShowsChanges` and `Fingerprinted`.
 
     A call may run again after a crash: it leaves alone what has its new content already.
     """
@@ -107,6 +111,12 @@ class ApplyTool:
 
     def paths(self, arguments: ApplyOrder) -> Sequence[str]:
         return arguments.paths
+
+    def show_changes(self, arguments: ApplyOrder) -> str:
+        """Return the files with their sizes and diffs, in a text of limited size."""
+        changes = [change for one in arguments.differences for change in diff_files(one)]
+        texts = list_change_texts(changes, _MOST_DIFF_CHARS, _MOST_FILES)
+        return "\n".join((f"{count_lines(changes)}:", *texts)) if changes else "It changed no files."
 
     def take_fingerprints(self, arguments: ApplyOrder) -> Sequence[FingerprintedFile]:
         """Return what an approval depends on: the difference. The call itself compares the files."""

@@ -64,8 +64,11 @@ class Approvals:
         call, changed, is_full = calls[place], None, False
         while True:
             edited = call if changed is None else call.model_copy(update={"arguments": changed})
-            self._show(calls, place, edited, is_full)
-            choices = self._choices(edited, len(calls) - place if changed is None else 0)
+            about = self._about(edited, edited.arguments != call.arguments)
+            body = self._body(edited, about)
+            self._show(calls, place, about, self._cut(body, is_full or about.is_whole))
+            is_cut = len(body) > _MAX_LINES and not about.is_whole
+            choices = self._choices(edited, len(calls) - place if changed is None else 0, is_cut)
             answer = await self._questions.answer("Run it?", choices, "no, with this reason", firm="s")
             is_full = answer.key == "v"
             if answer.text:
@@ -109,7 +112,8 @@ class Approvals:
     async def _ask_all(self, calls: Sequence[PendingCall]) -> list[CallDecision]:
         """Show each call in full, then ask one question about all; return the approvals, or an empty list."""
         for number in range(len(calls)):
-            self._show(calls, number, calls[number], is_full=True, lists_others=False)
+            about = self._about(calls[number], False)
+            self._show(calls, number, about, self._body(calls[number], about), lists_others=False)
         choices = {key: text.format(count=len(calls)) for key, text in _ALL.items()}
         if await self._questions.key(f"Run all {len(calls)} as shown?", choices, firm="y") != "y":
             return []
@@ -120,23 +124,23 @@ class Approvals:
         self,
         calls: Sequence[PendingCall],
         place: int,
-        call: PendingCall,
-        is_full: bool,
+        about: ApprovalContext,
+        body: Sequence[Line],
         lists_others: bool = True,
     ) -> None:
         dot = self._renderer.glyphs.dot
         count = f" {dot} {place + 1} of {len(calls)}" if len(calls) > 1 else ""
-        about = self._about(call, call.arguments != calls[place].arguments)
         others = self._others(calls, place) if lists_others and len(calls) > 1 else ()
-        changes = change_lines(about.plan_changes)
-        body = [*self._body(call, is_full or about.is_whole), *changes, *self._facts(about), *others]
-        word, name = tool_word(call.tool), one_line(call.tool)
-        self._questions.show(f"{word} wants to run{count}", body, name if name != word else "")
+        lines = [*body, *change_lines(about.plan_changes), *self._facts(about), *others]
+        word, name = tool_word(calls[place].tool), one_line(calls[place].tool)
+        self._questions.show(f"{word} wants to run{count}", lines, name if name != word else "")
 
-    def _body(self, call: PendingCall, full: bool) -> list[Line]:
-        lines = preview(call.tool, call.arguments, self._cwd)
+    def _body(self, call: PendingCall, about: ApprovalContext) -> list[Line]:
+        return [*preview(call.tool, call.arguments, self._cwd), *change_lines(about.changes)]
+
+    def _cut(self, lines: list[Line], is_full: bool) -> list[Line]:
         hidden = len(lines) - _MAX_LINES
-        if full or hidden <= 0:
+        if is_full or hidden <= 0:
             return lines
         half = _MAX_LINES // 2
         gap: Line = ("bold yellow", f"... {hidden} lines are hidden; v shows everything ...")
@@ -162,7 +166,7 @@ class Approvals:
             name = expose(title(call.tool, call.arguments))
             yield "dim", self._questions.cut(f"{number + 1} of {len(calls)}  {mark:<8}  {name}")
 
-    def _choices(self, call: PendingCall, left: int) -> dict[str, str]:
+    def _choices(self, call: PendingCall, left: int, is_cut: bool) -> dict[str, str]:
         choices = {"y": "yes, once"}
         if self._always is not None and self._always.offers(call):
             choices["a"] = "always ..."
@@ -171,7 +175,7 @@ class Approvals:
         choices |= {"n": "no", "r": "no, with a reason"}
         if self._always is not None:
             choices["e"] = "edit"
-        if len(preview(call.tool, call.arguments, self._cwd)) > _MAX_LINES:
+        if is_cut:
             choices["v"] = "view everything"
         if left > 1:
             choices["A"] = f"all {left}: see each whole, then decide once"

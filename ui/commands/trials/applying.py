@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ....actions.ports.events import Event, RunFinished, ToolFinished
 from ....actions.workspace.copies.diff_text import count_lines, diff_files
 from ....actions.workspace.copies.difference import Difference
-from ....actions.workspace.paths import format_path
+from ....actions.workspace.paths import format_count, format_path
 from ....agent.config.load import load_settings
 from ....agent.config.settings import Overrides
 from ....agent.history.time_travel.branches import restore_files, restore_plan
@@ -69,7 +69,7 @@ async def apply_changes(command: TryCommand, trial: Trial, is_agreed: bool) -> i
         treatment: OnConflict = "merge" if command.merge else "skip" if command.skip_conflicts else "refuse"
         holds_secret = session.ports.masker.holds_secret
         plan = await asyncio.to_thread(plan_apply, found, treatment, None, holds_secret)
-        for line in _describe_plan(found, plan, treatment):
+        for line in describe_plan(found, plan, treatment):
             say(line)
         if plan.conflicts and treatment == "refuse":
             say("Nothing was written. Add --merge to join the changes, or --skip-conflicts.")
@@ -109,7 +109,7 @@ async def _reopen(runtime: Runtime, place: TrialPlace) -> Session | None:
     return await runtime.resume(record.session_id)
 
 
-def _describe_plan(found: Sequence[Difference], plan: ApplyPlan, treatment: OnConflict) -> Iterator[str]:
+def describe_plan(found: Sequence[Difference], plan: ApplyPlan, treatment: OnConflict) -> Iterator[str]:
     """Yield what an apply would do, and what it would not."""
     for difference in found:
         changes = list(diff_files(difference))
@@ -139,7 +139,7 @@ def _ask(trial: Trial, plan: ApplyPlan) -> None:
     """Ask a person to confirm an apply. Raises `UsageError` if the answer is no."""
     if not is_interactive():
         raise UsageError("Nothing was written: the changes have to be confirmed.", "Add --yes.")
-    if not confirm(f"Write {len(plan.steps)} files in {one_line(trial.cwd)}?"):
+    if not confirm(f"Write {format_count(len(plan.steps), 'file')} in {one_line(trial.cwd)}?"):
         raise UsageError("Nothing was written.", f"`sandbur try diff {trial.id}` shows the changes.")
 
 

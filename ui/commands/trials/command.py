@@ -14,6 +14,8 @@ from ..chat import ChatCommand
 
 BEGINS = "SANDBUR_TRIAL_BEGINS"
 """The environment variable that a process finds once if it begins the session of a trial."""
+OF_CHAT = "SANDBUR_TRIAL_OF_CHAT"
+"""The environment variable with the id for the trial that a chat begins; the chat shows what it changed."""
 _ACTIONS = {
     "list": "managing.list_all",
     "diff": "managing.show_diff",

@@ -8,15 +8,18 @@ import pydoc
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....actions.workspace.copies.diff_text import diff_files
 from ....actions.workspace.copies.difference import Difference
 from ....agent.config.load import load_settings
 from ....agent.config.settings import Settings
+from ....agent.trials.applying.record import find_undone
 from ....agent.trials.outcome import read_differences
 from ....agent.trials.trial import Trial, TrialPlace, find_trial, list_trials, remove_unfinished
 from ....state.errors import UsageError
+from ....state.store.store import Store
 from ...cli.open_session import read_overrides
 from ...terminal.terminal import is_interactive, put, say
 from ...terminal.text.sanitize import expose, one_line
@@ -31,31 +34,47 @@ async def list_all(command: TryCommand) -> int:
     """Print the trials, the newest first."""
     settings = _settings(command)
     remove_unfinished(settings.home)
-    found = list_trials(settings.home)
+    found = update_states(settings, list_trials(settings.home))
     if command.json:
         put(json.dumps([_describe(settings, trial) for trial in found], indent=1))
         return 0
     for trial in found:
-        state = _state(settings, trial)
-        put(
-            f"{trial.id}  {local_time(trial.created)}  {trial.kind:<8} {state:<11} {one_line(trial.cwd)}"
-            f"  {one_line(trial.task)}".rstrip()
-        )
+        put(trial_line(settings.home, trial))
     if not found:
         say('There is no trial. Begin one: sandbur try "..."')
     return 0
 
 
+def update_states(settings: Settings, found: list[Trial]) -> list[Trial]:
+    """Return trials with their present states: a session may have taken back what it applied."""
+    if not any(trial.state == "applied" for trial in found):
+        return found
+    store = Store.open(settings.store, settings.tenant, None, settings.durability, settings.home)
+    try:
+        return find_undone(store, settings.home, found)
+    finally:
+        store.close()
+
+
+def trial_line(home: Path, trial: Trial) -> str:
+    """Return a trial on one line, without control characters."""
+    state = _state(home, trial)
+    return (
+        f"{trial.id}  {local_time(trial.created)}  {trial.kind:<8} {state:<11} {one_line(trial.cwd)}"
+        f"  {one_line(trial.task)}".rstrip()
+    )
+
+
 def _describe(settings: Settings, trial: Trial) -> dict[str, Any]:
     fields = ("id", "task", "kind", "created", "cwd", "group")
-    return {**{name: getattr(trial, name) for name in fields}, "state": _state(settings, trial)}
+    return {**{name: getattr(trial, name) for name in fields}, "state": _state(settings.home, trial)}
 
 
-def _state(settings: Settings, trial: Trial) -> str:
+def _state(home: Path, trial: Trial) -> str:
     """Return the state of a trial; one whose process was killed is interrupted."""
     if trial.state != "running":
         return trial.state
-    return "running" if TrialPlace(settings.home, trial.id).is_in_use else "interrupted"
+    return "running" if TrialPlace(home, trial.id).is_in_use else "interrupted"
 
 
 async def show_diff(command: TryCommand) -> int:

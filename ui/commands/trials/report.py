@@ -21,11 +21,16 @@ def report_outcome(trial: Trial, differences: Sequence[Difference], effects: Seq
     """Print the outcome on stderr, with the commands that decide about it."""
     for line in outcome_lines(trial, differences, effects):
         say(line)
+    if any(one.files for one in differences):
+        say(f"  sandbur try diff {trial.id}    show the changes")
+        say(f"  sandbur try apply {trial.id}   apply them to the folder")
+    say(f"  sandbur try drop {trial.id}    remove the copy")
 
 
 def outcome_lines(
     trial: Trial, differences: Sequence[Difference], effects: Sequence[OutsideEffect]
 ) -> Iterator[str]:
+    """Yield what a trial changed, and the calls that may have had an effect outside of its copy."""
     changes = [change for one in differences for change in diff_files(one)]
     if changes:
         yield f"Trial {trial.id} changed {count_lines(changes)}:"
@@ -39,10 +44,6 @@ def outcome_lines(
             yield f"  {one_line(effect.title)} ({one_line(effect.reason)})"
         if len(effects) > _MOST_EFFECTS:
             yield f"  and {len(effects) - _MOST_EFFECTS} more"
-    if changes:
-        yield f"  sandbur try diff {trial.id}    show the changes"
-        yield f"  sandbur try apply {trial.id}   apply them to the folder"
-    yield f"  sandbur try drop {trial.id}    remove the copy"
 
 
 def file_lines(changes: Sequence[ChangeText], most: int) -> Iterator[str]:

@@ -16,6 +16,7 @@ from ....state.store.sessions.listing import FolderFilter
 from ....state.store.store import Store
 from ...cli.open_session import read_overrides
 from ...terminal.terminal import say
+from .managing import update_states
 from .running import finish_run, run_inside
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def resume_inside(home: Path, command: Command) -> None:
     place = TrialPlace(home, trial_id or "none")
     if settings is None or not place.folder.is_dir():
         return
-    trial = place.load()
+    [trial] = update_states(settings, [place.load()])
     is_inside = os.environ.get(VARIABLE) == trial.id and place.is_inside(trial)
     if trial.state == "applied" or is_inside:
         return

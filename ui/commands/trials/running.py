@@ -24,7 +24,7 @@ from ....state.store.store import Store
 from ...cli.open_session import read_overrides
 from ...terminal.terminal import is_interactive, say
 from ...terminal.text.sanitize import plain
-from .command import BEGINS
+from .command import BEGINS, OF_CHAT
 from .report import choose, confirm, report_outcome
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 async def run_task(command: TryCommand) -> int:
     """Make the copy, run the task in it, and print what it changed; return the exit code of the run."""
     settings = read_trial_settings(command)
-    made = begin_trial(command, settings, str(uuid.uuid4()))
+    of_chat = os.environ.pop(OF_CHAT, "")
+    made = begin_trial(command, settings, of_chat or str(uuid.uuid4()))
     trial, place = made.trial, TrialPlace(settings.home, made.trial.id)
     if not command.quiet:
         say(plain("\n".join((f"Trial {trial.id}", *made.notices))))
@@ -47,8 +48,8 @@ async def run_task(command: TryCommand) -> int:
     except SandburError:
         place.remove()
         raise
-    has_changes = finish_run(settings, place, trial, command.quiet)
-    is_watched = is_interactive() and not command.print and command.output_format == "text"
+    has_changes = finish_run(settings, place, trial, command.quiet or bool(of_chat))
+    is_watched = is_interactive() and not command.print and command.output_format == "text" and not of_chat
     if has_changes and is_watched and code == 0:
         await _decide(command, trial)
     return code

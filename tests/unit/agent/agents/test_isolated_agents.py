@@ -95,6 +95,24 @@ def test_the_model_of_the_parent_applies_it_by_a_call(
     assert list_files(workspace) == {"new/two.txt": "two\n", "one.txt": "ONE\n"}
 
 
+def test_the_question_about_the_call_of_a_model_shows_the_difference(
+    command: Command, workspace: Path
+) -> None:
+    script = write_in_child(start_and_apply)
+    ended = run(command, script, "-p", "go", "-C", str(workspace), "-y", "--ask", "apply_trial")
+    assert ended.code == 3
+    [waiting] = ended.result["pending"]
+    assert "-one\n+ONE" in waiting["changes"]
+    session = ended.result["session_id"]
+    assert "+ONE" in command.run("sessions", "show", session).out
+    with ModelServer(script) as server:
+        approved = command.run("approve", session, "--all", **environment(server))
+    assert approved.code == 0, approved.err
+    assert list_files(workspace) == {"new/two.txt": "two\n", "one.txt": "ONE\n"}
+    replayed = command.run("replay", session)
+    assert replayed.code == 0, replayed.out + replayed.err
+
+
 def test_a_deny_rule_for_the_call_keeps_the_model_from_applying(command: Command, workspace: Path) -> None:
     allowed = ("--allow", "write_file(one.txt)", "--allow", "write_file(new/*)")
     script = write_in_child(start_and_apply)

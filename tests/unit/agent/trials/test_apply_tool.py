@@ -15,12 +15,15 @@ from sandbur.actions.ports.events import RunFinished, ToolFinished, ToolStarted
 from sandbur.actions.tools.registry import builtin_tools
 from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.history.time_travel.branches import restore_files
+from sandbur.agent.sdk.runs.pending import PendingToolCall
 from sandbur.agent.session.session import Session
 from sandbur.agent.trials.applying.tool import NAME, ApplyTool
 from sandbur.agent.trials.trial import TrialPlace
 from sandbur.state.calls import CallDecision
 from sandbur.state.errors import UsageError
 from sandbur.state.store.store import Store
+from sandbur.ui.headless.json_output import pending_objects
+from sandbur.ui.terminal.lines import whole
 
 OLD = {"one.txt": "one\n", "two.txt": "two\n"}
 NEW = {"new/three.txt": "three\n", "one.txt": "ONE\n"}
@@ -150,6 +153,43 @@ async def test_an_approval_is_void_once_the_difference_changed(
     assert (end.status, list_files(workspace)) == ("needs_approval", OLD)
     [waiting] = session.state.calls_to_decide
     assert "the difference of the trial t1 has changed" in waiting.reason
+
+
+async def test_a_question_shows_the_files_with_their_differences_everywhere(
+    store: Store, home: Path, workspace: Path
+) -> None:
+    make_ended_trial(home, workspace, change)
+    session = await open_with_tool(store, workspace, ask=("apply_trial",))
+    _, end = await collect(order(session))
+    assert end.status == "needs_approval"
+    [call] = session.state.calls_to_decide
+    for shown in (
+        call.changes,
+        session.waiting.describe(call).changes,
+        PendingToolCall.of(end.pending[0]).changes,
+        pending_objects([call])[0]["changes"],
+        "\n".join(line.strip() for line in whole(call, str(workspace))),
+    ):
+        assert "3 files, +2 -2:" in shown
+        assert "-one\n+ONE" in shown
+        assert "removed: two.txt" in shown
+    _, end = await collect(session.decide([CallDecision(call_id=call.call_id, approved=True)]))
+    assert (end.status, list_files(workspace)) == ("done", NEW)
+
+
+async def test_a_long_difference_is_shortened_in_the_question(
+    store: Store, home: Path, workspace: Path
+) -> None:
+    def write_much(copy: Path) -> None:
+        for number in range(150):
+            (copy / f"{number:03}.txt").write_text(f"line of {number}\n" * 50)
+
+    make_ended_trial(home, workspace, write_much)
+    session = await open_with_tool(store, workspace, ask=("apply_trial",))
+    await collect(order(session))
+    [call] = session.state.calls_to_decide
+    assert len(call.changes) < 30_000
+    assert "added: 099.txt (+50 -0)\nand 50 more files" in call.changes
 
 
 async def test_a_conflict_writes_nothing_unless_the_person_chooses(

@@ -139,6 +139,32 @@ def test_a_trial_in_the_copy_of_a_trial_is_refused(command: Command) -> None:
     assert (ended.code, "a copy of a copy cannot be applied" in ended.err) == (2, True)
 
 
+def test_a_command_of_a_trial_that_begins_another_trial_is_refused(command: Command) -> None:
+    inner = " ".join(command.line("try", "-p", "-m", "demo", "hello"))
+    ended = command.run("try", "-p", "-m", "demo", "-y", f"run {inner}")
+    assert "a copy of a copy cannot be applied" in ended.out
+    assert len(list_of(command)) == 1
+
+
+def test_a_full_disk_is_one_sentence_and_what_was_written_stays(command: Command) -> None:
+    data = Path(command.env["SANDBUR_HOME"])
+    data.mkdir(mode=0o700)
+    script = 'mount -t tmpfs -o size=3m tmpfs "$0" && exec "$@"'
+    task = "run head -c 9000000 /dev/zero > big.bin"
+    words = command.line("try", "-p", "-m", "demo", "-y", task)
+    line = ["unshare", "-Urm", "sh", "-c", script, str(data), *words]
+    done = subprocess.run(
+        line, cwd=command.folder, env=command.env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    if done.stderr.startswith(("unshare:", "mount:")):
+        lacks(done.stderr)
+    assert "internal error" not in done.stderr
+    assert done.returncode == 1
+    assert "database or disk is full" in done.stderr
+    assert "A big.bin" in done.stderr
+
+
 def without_namespaces(command: Command, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a command in a user namespace that allows no others."""
     script = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'

@@ -38,6 +38,8 @@ class Rules:
 class Desk(QuestionDesk):
     def __init__(self, keys: PipeInput, cwd: Path) -> None:
         super().__init__(keys)
+        self.changes = ""
+        """The difference of files that each call would write."""
         self.rules = Rules()
         self.config = cwd / ".sandbur/config.toml"
         env = {"HOME": str(cwd / "home")}
@@ -46,7 +48,8 @@ class Desk(QuestionDesk):
 
     def about(self, call: PendingCall, is_edited: bool) -> ApprovalContext:
         why = "the person changed it" if is_edited else call.reason
-        return ApprovalContext(why, ("a.txt", "/etc/x (outside the workspace)"), ("x.example",), "off")
+        places = ("a.txt", "/etc/x (outside the workspace)")
+        return ApprovalContext(why, places, ("x.example",), "off", changes=self.changes)
 
     async def decide(self, *typed: str, calls: list[PendingCall] | None = None) -> Decisions:
         return await self.answer(self.approvals.ask(calls or [shell("df -h")]), typed)
@@ -62,6 +65,16 @@ def desk(keys: PipeInput, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> De
 def shell(command: str, call_id: str = "c1") -> PendingCall:
     arguments = json.dumps({"command": command})
     return PendingCall(call_id=call_id, tool="run_shell_command", arguments=arguments, reason="may write")
+
+
+async def test_the_difference_of_a_call_is_shown_and_v_shows_a_long_one_whole(desk: Desk) -> None:
+    desk.changes = "\n".join(f"+line {number}" for number in range(100))
+    await desk.decide("v", "n")
+    first, _, second = desk.out.getvalue().partition("view everything")
+    assert "+line 0" in first
+    assert "+line 50" not in first
+    assert "lines are hidden; v shows everything" in first
+    assert "+line 50" in second
 
 
 def pasted(text: str) -> str:
