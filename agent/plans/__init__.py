@@ -11,7 +11,7 @@ EXTENSION = Extension(
     settings=(
         Setting(
             "plan_proposals",
-            False,
+            True,
             "switch",
             variable="SANDBUR_PLAN_PROPOSALS",
             about="whether the model may propose a plan that names what it may do, for your approval",

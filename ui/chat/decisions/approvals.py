@@ -64,9 +64,12 @@ class Approvals:
         call, changed, is_full = calls[place], None, False
         while True:
             edited = call if changed is None else call.model_copy(update={"arguments": changed})
-            self._show(calls, place, edited, is_full)
+            is_plan = self._show(calls, place, edited, is_full).is_plan
             choices = self._choices(edited, len(calls) - place if changed is None else 0)
-            answer = await self._questions.answer("Run it?", choices, "no, with this reason", firm="s")
+            question = "Run it?"
+            if is_plan:
+                question, choices["y"] = "Begin it?", "yes, begin it"
+            answer = await self._questions.answer(question, choices, "no, with this reason", firm="s")
             is_full = answer.key == "v"
             if answer.text:
                 return _Answer([make_decision(call.call_id, "deny", answer.text)])
@@ -123,15 +126,19 @@ class Approvals:
         call: PendingCall,
         is_full: bool,
         lists_others: bool = True,
-    ) -> None:
+    ) -> ApprovalContext:
+        """Show a call in a frame, with the facts about it; return these facts."""
         dot = self._renderer.glyphs.dot
         count = f" {dot} {place + 1} of {len(calls)}" if len(calls) > 1 else ""
         about = self._about(call, call.arguments != calls[place].arguments)
         others = self._others(calls, place) if lists_others and len(calls) > 1 else ()
         changes = change_lines(about.plan_changes)
-        body = [*self._body(call, is_full or about.is_whole), *changes, *self._facts(about), *others]
+        body = [*self._body(call, is_full or about.is_plan), *changes, *self._facts(about), *others]
         word, name = tool_word(call.tool), one_line(call.tool)
-        self._questions.show(f"{word} wants to run{count}", body, name if name != word else "")
+        heading = "The model proposes a plan" if about.is_plan else f"{word} wants to run"
+        shown_name = name if name != word or about.is_plan else ""
+        self._questions.show(f"{heading}{count}", body, shown_name)
+        return about
 
     def _body(self, call: PendingCall, full: bool) -> list[Line]:
         lines = preview(call.tool, call.arguments, self._cwd)
