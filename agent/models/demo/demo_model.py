@@ -43,8 +43,6 @@ _TOOLS: Mapping[Ability, str] = {
     "read": "read_file",
     "list": "list_directory",
 }
-_ASKS_FOR_PLAN = re.compile(r"(?P<task>.*?)\s*(?:\n\n[^\n]*)?`?propose_plan`?.*", re.DOTALL)
-"""A message that asks for a plan that binds, such as `/plan create file a.txt with b` sends."""
 _PLAN_MODE = "plan mode only looks"
 _NAMED_IN_PLAN: Mapping[Ability, tuple[str, str]] = {
     "run": ("runs", "command"),
@@ -224,7 +222,7 @@ def _follow_plan(
 
 def _answer(text: str, phrases: Phrases) -> _Move:
     """Answer the user's newest message with a call, a plan, or a list of what the demo can do."""
-    if (asked := _ASKS_FOR_PLAN.fullmatch(text)) and (plan := _write_plan(asked["task"])):
+    if plan := _write_plan(_find_task_to_plan(text)):
         return _Move("", "propose_plan", {"plan": plan})
     if wish := _requested_call(text):
         return wish
@@ -239,6 +237,14 @@ def _requested_call(text: str) -> _Move | None:
     if request is None:
         return None
     return _Move("", _TOOLS[request.ability], dict(_arguments(request.arguments)) or {"path": "."})
+
+
+def _find_task_to_plan(text: str) -> str:
+    """Return the task in a message that asks for a plan that binds, such as `/plan create file a.txt with b`
+    sends; empty in other messages."""
+    before, asks, _ = text.partition("propose_plan")
+    task, _, request = before.rpartition("\n\n")
+    return (before if "\n" in request or not task else task).rstrip("` \n") if asks else ""
 
 
 def _write_plan(task: str) -> str:
