@@ -148,6 +148,10 @@ class SessionSettings(Record):
     """Whether the model may say which steps of a plan come after which. Sessions of older versions do not
     offer this.
     """
+    plan_tools: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
+    """The names of the tools for plans that the session was given when it began. Sessions of older versions
+    have none.
+    """
     own_tools: dict[str, str] = Field(default_factory=dict, exclude_if=lambda tools: not tools)
     """Maps each tool that is not built in to the digest of its description for the model."""
     mode: ExecutionMode = "interactive"

@@ -1,7 +1,23 @@
 """Plans that bind: a person approves a plan with what it may do, and the gate holds every call to it."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from ..config.setting import Setting
 from ..extensions.extension import CommandEntry, Extension, SlashEntry
+
+if TYPE_CHECKING:
+    from ...state.session import SessionSettings
+    from ..config.settings import Settings
+
+
+def _is_used(settings: Settings, session: SessionSettings | None) -> bool:
+    """Return whether a session has a tool of this extension, or a new one may get one by the settings."""
+    if session is not None:
+        return bool(session.plan_tools)
+    return any(settings.of(row.key) for row in EXTENSION.settings)
+
 
 EXTENSION = Extension(
     name="plans",
@@ -11,7 +27,7 @@ EXTENSION = Extension(
     settings=(
         Setting(
             "plan_proposals",
-            False,
+            True,
             "switch",
             variable="SANDBUR_PLAN_PROPOSALS",
             about="whether the model may propose a plan that names what it may do, for your approval",
@@ -26,6 +42,7 @@ EXTENSION = Extension(
             after="plan_proposals",
         ),
     ),
+    is_used=_is_used,
     runtime=".agent.plans.plans_runtime:PlansRuntime",
     commands=(
         CommandEntry(

@@ -13,18 +13,20 @@ from ...actions.tools.builtin import BuiltinTool
 from ...actions.tools.schema import PlainText, ToolArguments
 from ...state.conversation.approved_plan import ApprovedPlan
 from ..extensions.extension import load
-from .plan_text import FORM, Compilers, UnreadablePlan, parse_plan
+from .plan_text import Compilers, UnreadablePlan, parse_plan
 
 NAME = "propose_plan"
-_DESCRIPTION = f"""\
-Propose a plan to the user, with all that it may do: call it alone, in plan mode or when the user wants to \
-approve a plan first. Once it is approved, its steps begin, calls that it names run without a question, and \
-every other call asks. To revise it, propose it again. The form (leave out keys that you do not need):
-{FORM}"""
+# Every request of a session has these texts. The whole form is in the prompt of sessions in plan mode.
+_DESCRIPTION = """\
+Propose a plan to the user: alone, in plan mode or when the user wants to approve a plan first. Once it is \
+approved, its steps begin, and calls that it names run without a question. To revise it, propose it again."""
+_FORM = """\
+Markdown: `# GOAL`, then each step as `## STEP`, with `- expects: RESULT` and lines of what it may do: \
+`- writes: src/`, `- runs: pytest -q`, `- hosts: `, `- tools: `, `- agents: `"""
 
 
 class ProposePlanArguments(ToolArguments):
-    plan: PlainText = Field(description="The plan as Markdown.")
+    plan: PlainText = Field(description=_FORM)
 
 
 class ProposePlan(BuiltinTool[ProposePlanArguments]):

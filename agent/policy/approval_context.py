@@ -36,8 +36,8 @@ class ApprovalContext(NamedTuple):
     """The sandbox of a command, as a short description; empty for other calls."""
     problem: str = ""
     """Why the call cannot run with these arguments; empty if it can."""
-    is_whole: bool = False
-    """Whether a question has to show the call in full, because each line of it allows something."""
+    is_plan: bool = False
+    """Whether the call proposes a plan. A question shows it in full: each line may allow something."""
     plan_changes: str = ""
     """How a proposed plan differs from the one that was approved before, one change a line."""
     changes: str = ""
@@ -51,19 +51,21 @@ def build_approval_context(
     wish = mask_call_fields(call.arguments, ports.masker)
     asked = call.model_copy(update={**wish, "masked": call.masked or wish["masked"]})
     now, arguments = judge_and_parse(asked, ports, state)
-    if now.decision == "invalid":
-        return ApprovalContext(problem=now.reason)
+    tool = ports.toolbox.get(call.tool)
+    is_plan = tool is not None and tool.traits.begins_plan
+    if tool is None or now.decision == "invalid":
+        return ApprovalContext(problem=now.reason, is_plan=is_plan)
     why = f"it would run without a question now: {now.reason}" if now.decision == "approved" else now.reason
     why = call.reason if call.reason and not is_edited else why
     why = "; ".join(filter(None, (why, why_incomplete(now.binding))))
-    tool = ports.toolbox[call.tool]
+    # The text of a plan names what its steps may reach; the call itself reaches nothing.
     return ApprovalContext(
         ports.masker.text(why),
-        _limit_places(ports, _places(tool, arguments, ports)),
-        _limit_places(ports, _hosts(tool, arguments)),
+        _limit_places(ports, _places(tool, arguments, ports)) if not is_plan else (),
+        _limit_places(ports, _hosts(tool, arguments)) if not is_plan else (),
         _sandbox(ports) if tool.traits.runs_commands else "",
         now.reason if now.decision == "denied" else "",
-        tool.traits.begins_plan,
+        is_plan,
         now.plan_changes,
         now.changes or ("" if is_edited else call.changes),
     )

@@ -396,7 +396,7 @@ def _collect_settings(given: Mapping[str, Any]) -> dict[str, Any]:
         "group_descriptions": _describe_groups(given["groups"], given["available_groups"]),
         **asdict(given["limits"] or Limits()),
         "model": _name_of(given["model"]),
-        "plan_proposals": True if given["plans"] else None,
+        "plan_proposals": given["plans"],
         "cwd": None if cwd is None else Path(cwd).absolute(),
         "add_dirs": tuple(Path(each).absolute() for each in given["add_dirs"]),
         "mcp_servers": None if servers is None else _servers(servers),

@@ -281,7 +281,7 @@ def step_sign(status: StepStatus, glyphs: Glyphs) -> tuple[str, str]:
         "in_progress": (glyphs.doing, "busy"),
         "completed": (glyphs.done, "good"),
         "failed": (glyphs.failed, "wrong"),
-        "skipped": (glyphs.todo, "quiet"),
+        "skipped": (glyphs.denied, "quiet"),
         "abandoned": (glyphs.rest, "quiet"),
     }[status]
 

@@ -275,9 +275,10 @@ def _plan_moves(step: RecordedStep, mask: Callable[[str], str]) -> Iterator[tupl
     """Yield the changes of the plan in a step. A plan step that ends with its first answer also begins in
     this step."""
     before, after = _plan(step.before, mask), _plan(step.after, mask)
-    if traits_of(step.action).step_kind == "plan" and list(before) != list(after):
-        steps = tuple((step_id, one.description) for step_id, one in after.items())
-        yield None, PlanMade(steps, is_revision=any(step_id in after for step_id in before))
+    steps = tuple((step_id, one.description) for step_id, one in after.items())
+    if steps and steps != tuple((step_id, one.description) for step_id, one in before.items()):
+        is_same_goal = step.before.get("current_goal") == step.after.get("current_goal")
+        yield None, PlanMade(steps, is_revision=is_same_goal and any(step_id in after for step_id in before))
     for step_id, one in after.items():
         was = before[step_id].status if step_id in before else "pending"
         if was == "pending" and one.status not in ("pending", "abandoned"):

@@ -43,8 +43,7 @@ _TOOLS: Mapping[Ability, str] = {
     "read": "read_file",
     "list": "list_directory",
 }
-_ASKS_FOR_PLAN = re.compile(r"(?P<task>.*?)\s*(?:\n\n[^\n]*)?`?propose_plan`?.*", re.DOTALL)
-"""A message that asks for a plan that binds, such as `/plan create file a.txt with b` sends."""
+_PLAN_MODE = "plan mode only looks"
 _NAMED_IN_PLAN: Mapping[Ability, tuple[str, str]] = {
     "run": ("runs", "command"),
     "write": ("writes", "path"),
@@ -118,7 +117,10 @@ def _move(request: ModelRequest, phrases: Phrases) -> _Move:
     if notice.startswith(_ASKS_FOR_SUMMARY):
         return _Move(_summary(notice))
     if main and main[-1].role == "tool":
-        return _after_results(_collect_results(turn), request, phrases)
+        done = _collect_results(turn)
+        if _may_propose(done, request) and (plan := _write_plan(_find_last_message(turn))):
+            return _Move("", "propose_plan", {"plan": plan})
+        return _after_results(done, request, phrases)
     return _answer(_find_last_message(turn), phrases)
 
 
@@ -220,7 +222,7 @@ def _follow_plan(
 
 def _answer(text: str, phrases: Phrases) -> _Move:
     """Answer the user's newest message with a call, a plan, or a list of what the demo can do."""
-    if (asked := _ASKS_FOR_PLAN.fullmatch(text)) and (plan := _write_plan(asked["task"])):
+    if plan := _write_plan(_find_task_to_plan(text)):
         return _Move("", "propose_plan", {"plan": plan})
     if wish := _requested_call(text):
         return wish
@@ -235,6 +237,14 @@ def _requested_call(text: str) -> _Move | None:
     if request is None:
         return None
     return _Move("", _TOOLS[request.ability], dict(_arguments(request.arguments)) or {"path": "."})
+
+
+def _find_task_to_plan(text: str) -> str:
+    """Return the task in a message that asks for a plan that binds, such as `/plan create file a.txt with b`
+    sends; empty in other messages."""
+    before, asks, _ = text.partition("propose_plan")
+    task, _, request = before.rpartition("\n\n")
+    return (before if "\n" in request or not task else task).rstrip("` \n") if asks else ""
 
 
 def _write_plan(task: str) -> str:
@@ -273,6 +283,12 @@ def _arguments(request_text: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         if name == "content" and text:
             text += "\n"
         yield name, re.escape(text) if name == "pattern" else text
+
+
+def _may_propose(done: Sequence[Done], request: ModelRequest) -> bool:
+    """Return whether plan mode refused the last call, and the model can propose a plan for it."""
+    is_refused = bool(done) and done[-1][1].outcome == "denied" and _PLAN_MODE in done[-1][1].content
+    return is_refused and any(spec.name == "propose_plan" for spec in request.tools)
 
 
 def _after_results(done: Sequence[Done], request: ModelRequest, phrases: Phrases) -> _Move:

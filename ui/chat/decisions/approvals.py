@@ -66,10 +66,13 @@ class Approvals:
             edited = call if changed is None else call.model_copy(update={"arguments": changed})
             about = self._about(edited, edited.arguments != call.arguments)
             body = self._body(edited, about)
-            self._show(calls, place, about, self._cut(body, is_full or about.is_whole))
-            is_cut = len(body) > _MAX_LINES and not about.is_whole
+            self._show(calls, place, about, self._cut(body, is_full or about.is_plan))
+            is_cut = len(body) > _MAX_LINES and not about.is_plan
             choices = self._choices(edited, len(calls) - place if changed is None else 0, is_cut)
-            answer = await self._questions.answer("Run it?", choices, "no, with this reason", firm="s")
+            question = "Run it?"
+            if about.is_plan:
+                question, choices["y"] = "Begin it?", "yes, begin it"
+            answer = await self._questions.answer(question, choices, "no, with this reason", firm="s")
             is_full = answer.key == "v"
             if answer.text:
                 return _Answer([make_decision(call.call_id, "deny", answer.text)])
@@ -133,7 +136,9 @@ class Approvals:
         others = self._others(calls, place) if lists_others and len(calls) > 1 else ()
         lines = [*body, *change_lines(about.plan_changes), *self._facts(about), *others]
         word, name = tool_word(calls[place].tool), one_line(calls[place].tool)
-        self._questions.show(f"{word} wants to run{count}", lines, name if name != word else "")
+        heading = "The model proposes a plan" if about.is_plan else f"{word} wants to run"
+        shown_name = name if name != word or about.is_plan else ""
+        self._questions.show(f"{heading}{count}", lines, shown_name)
 
     def _body(self, call: PendingCall, about: ApprovalContext) -> list[Line]:
         return [*preview(call.tool, call.arguments, self._cwd), *change_lines(about.changes)]

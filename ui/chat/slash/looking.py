@@ -35,7 +35,11 @@ _EFFECTS: dict[Effect, str] = {
 
 
 _SKIP = re.compile(r"skip(?:\s+\S{1,20})?", re.IGNORECASE)
-PLAN_REQUEST = "{task}\n\nLook first, change nothing, and then propose a plan for this with `propose_plan`."
+PLAN_REQUEST = (
+    "{task}\n\nLook first, change nothing, and then propose a plan for this with `propose_plan`. A step can"
+    " have a limit, `- budget: 20,000 tokens`, and name the earlier steps that it needs, `- after: 1, 2`;"
+    " with `- after: nothing` steps run side by side."
+)
 
 
 async def show_plan(context: SlashContext, words: str) -> SlashResult:
@@ -49,7 +53,7 @@ async def show_plan(context: SlashContext, words: str) -> SlashResult:
     if not any(tool.traits.begins_plan for tool in context.session.ports.toolbox.values()):
         raise UsageError(
             "This session has no tool to propose a plan with.",
-            "Set `plan_proposals = true` (sandbur config set plan_proposals true) and begin a new session.",
+            "Begin a new one with /new; if `plan_proposals` is off: sandbur config set plan_proposals true",
         )
     await context.record("/mode plan")
     await context.send(PLAN_REQUEST.format(task=words))

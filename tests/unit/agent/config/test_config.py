@@ -44,7 +44,7 @@ def test_nothing_said_gives_the_defaults(machine: Machine) -> None:
             "agents_at_once": 16,
             "agent_depth": 3,
             "agents_per_run": 200,
-            "plan_proposals": False,
+            "plan_proposals": True,
             "plan_notebook": False,
             "trial_copy_mb": 2000,
             "trials_at_once": 3,

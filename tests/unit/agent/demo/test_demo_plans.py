@@ -29,3 +29,12 @@ async def test_the_demo_proposes_no_plan_for_what_it_cannot_do(store: Store, tmp
     session = await open_real(store, DemoModel(), tmp_path, mode="plan", toolbox=list_tools(tmp_path))
     _, end = await collect(session.send(PLAN_REQUEST.format(task="write a novel about a whale")))
     assert (end.status, end.pending) == ("done", ())
+
+
+async def test_the_demo_proposes_a_plan_for_what_plan_mode_refuses(store: Store, tmp_path: Path) -> None:
+    session = await open_real(store, DemoModel(), tmp_path, mode="plan", toolbox=list_tools(tmp_path))
+    _, waits = await collect(session.send("create file a.txt with hello"))
+    assert [call.tool for call in waits.pending] == ["propose_plan"]
+    _, end = await approve(session)
+    assert end.status == "done"
+    assert (tmp_path / "a.txt").read_text() == "hello\n"

@@ -1,7 +1,6 @@
 """The model revises, ends and reopens its plan by the tool `plan`; earlier plans are kept."""
 
 import itertools
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.history.replay.walk import Today
 from sandbur.agent.plans.plan_tool import PlanTool
 from sandbur.agent.plans.propose_plan import ProposePlan
-from sandbur.agent.runtime.runtime import Runtime
 from sandbur.agent.session.session import Session
 from sandbur.state.application import ApplicationState
 from sandbur.state.calls import CallDecision
@@ -280,21 +278,6 @@ async def test_an_approved_plan_of_before_has_to_be_approved_again(store: Store,
     assert "has to approve it again" in results_of(session)[-1]
     assert session.state.approved_plan is None
     assert session.state.vibe_plan == ()
-
-
-BY_SETTING = [("plan_notebook", {"plan"}), ("plan_proposals", {"propose_plan"})]
-
-
-@pytest.mark.parametrize(("switch", "offered"), BY_SETTING)
-async def test_each_setting_brings_its_tool(tmp_path: Path, switch: str, offered: set[str]) -> None:
-    env = {"HOME": str(tmp_path), "SANDBUR_HOME": str(tmp_path / "data"), "PATH": os.environ["PATH"]}
-    runtime = Runtime.open({"model": "demo", "cwd": tmp_path}, {**env, f"SANDBUR_{switch.upper()}": "1"})
-    try:
-        session = await runtime.create()
-        names = {spec.name for spec in session.offered.specs}
-        assert names & {"plan", "propose_plan"} == offered
-    finally:
-        await runtime.aclose()
 
 
 async def test_an_abandoned_plan_is_named_at_the_end_of_the_run(store: Store, tmp_path: Path) -> None:

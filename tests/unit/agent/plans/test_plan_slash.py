@@ -92,8 +92,15 @@ async def test_earlier_plans_are_shown_reopened_and_abandoned(tmp_path: Path) ->
 
 @pytest.mark.parametrize("task", ["use pytest for the tests", "abandon the old parser", "list all files"])
 async def test_words_that_are_no_command_are_a_task(tmp_path: Path, task: str) -> None:
-    async with opened(tmp_path) as desk:
+    async with slash_desk(tmp_path, ScriptedModel(), plan_proposals=False) as desk:
         assert "no tool to propose a plan with" in await read(desk, f"/plan {task}")
+
+
+async def test_a_task_is_planned_in_plan_mode(tmp_path: Path) -> None:
+    async with opened(tmp_path, [("propose_plan", {"plan": BINDS})]) as desk:
+        await read(desk, "/plan write a note")
+        assert desk.session.state.execution_mode == "plan"
+        assert [call.tool for call in desk.session.state.calls_to_decide] == ["propose_plan"]
 
 
 def test_the_first_words_are_completed() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.models.plans import list_tools
 from support.models.real_ports import open_real
 from support.models.scripted import ScriptedModel
 
@@ -80,3 +81,14 @@ def test_many_places_are_cut(session: Session, tmp_path: Path) -> None:
     found = about(session, SHELL, command=f"touch {' '.join(names)}")
     assert len(found.leads) == 9
     assert found.leads[-1] == "..."
+
+
+async def test_the_question_about_a_plan_names_no_place_that_the_call_reaches(tmp_path: Path) -> None:
+    store = Store.open(f"sqlite:///{tmp_path / 's.db'}")
+    session = await open_real(store, ScriptedModel(), tmp_path, toolbox=list_tools(tmp_path), mode="plan")
+    plan = "# Read https://x.example/a\n## Read it\n- hosts: x.example\n"
+    found = about(session, "propose_plan", plan=plan)
+    assert (found.is_plan, found.leads, found.hosts) == (True, (), ())
+    unreadable = about(session, "propose_plan", plan="x")
+    assert unreadable.is_plan
+    assert unreadable.problem

@@ -422,6 +422,24 @@ async def test_why_where_and_in_what_it_runs_stand_below_the_call(desk: Desk) ->
         assert line in shown
 
 
+async def test_the_question_about_a_plan_asks_whether_to_begin_it(keys: PipeInput, tmp_path: Path) -> None:
+    desk = QuestionDesk(keys)
+    always = Always(desk.questions, Rules(), tmp_path, {})
+
+    def describe(call: PendingCall, is_edited: bool) -> ApprovalContext:
+        return ApprovalContext(is_plan=True)
+
+    approvals = Approvals(desk.questions, always, str(tmp_path), describe)
+    plan = "# Count\n## Count the files\n- runs: ls"
+    call = PendingCall(call_id="c1", tool="propose_plan", arguments=json.dumps({"plan": plan}))
+    (decision,) = await desk.answer(approvals.ask([call]), ("y",)) or []
+    assert decision.approved
+    shown = desk.out.getvalue()
+    for line in ("The model proposes a plan", "- runs: ls", "[y] yes, begin it"):
+        assert line in shown
+    assert "leads to" not in shown
+
+
 THREE = [shell("df"), shell("rm x\nrm y", "c2"), shell("du", "c3")]
 
 
