@@ -96,7 +96,7 @@ class Assembly:
         """Working folder -> the settings for the sessions in it."""
         process = ProcessContext(
             settings, overrides, env, of_command, self._settings_of_folder, self._connect_for_extension,
-            self.session, self.let_go,
+            self.session, self.let_go, store,
         )  # fmt: skip
         self.extensions = ActiveExtensions(process)
         self._opened: dict[Session, Model] = {}

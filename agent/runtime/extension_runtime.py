@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ...actions.ports import Masker, Model, SubAgents, Tool, ToolSource
 from ...state.application import ApplicationState
 from ...state.session import SessionSettings
+from ...state.store.store import Store
 from ..config.settings import Overrides, Settings
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class ProcessContext:
     """Opens a session after its last step, or a new one with these settings; raises `SandburError`."""
     close_session: Callable[[Session], Awaitable[None]]
     """Releases a session that was opened so."""
+    store: Store
+    """The store of the sessions. The process closes it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""What agents know beyond one session."""
