@@ -14,6 +14,7 @@ from typing_extensions import TypeForm, Unpack
 from ...actions.ports import Formatter, Model, TokenCounter, Tool, UserInput
 from ...actions.ports.events import Event
 from ...actions.turn.flows.flow import Flow
+from ...actions.turn.output.format import OutputFormat
 from ...state.application import ExecutionMode
 from ...state.conversation.messages import UserContent
 from ...state.errors import WrongType
@@ -163,10 +164,20 @@ class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT
     ) -> None:
         self._arguments = require_fitting({key: value for key, value in locals().items() if key != "self"})
         self.name, self.output, self.handoffs = name, output, tuple(self._arguments["handoffs"])
-        typed, (of_session, of_run) = parse_output_type(output), split_instructions(instructions)
-        self._rules = RunRules[OutputT](typed, of_run, list(map(OutputValidator, output_validators)))
-        self._definition = define_agent(self._arguments, of_session, typed and typed.format)
+        self._rules, of_session, answer = self._make_rules(output, instructions, output_validators)
+        self._definition = define_agent(self._arguments, of_session, answer)
         self._module, self._open = find_calling_module(), OpenSessions(lambda: self.definition, env)
+
+    @staticmethod
+    def _make_rules(
+        output: TypeForm[OutputT],
+        instructions: Instructions | RunInstructions | Sequence[str | RunInstructions],
+        validators: Sequence[Callable[..., Any]],
+    ) -> tuple[RunRules[OutputT], Instructions, OutputFormat | None]:
+        """Return the rules of runs, the instructions of a session, and the format of answers."""
+        typed, (of_session, of_run) = parse_output_type(output), split_instructions(instructions)
+        rules = RunRules[OutputT](typed, of_run, list(map(OutputValidator, validators)))
+        return rules, of_session, typed and typed.format
 
     @classmethod
     def from_file(

@@ -15,7 +15,7 @@ EXTENSION = Extension(
             "count",
             variable="SANDBUR_TRIAL_COPY_MB",
             about="how many MB a trial copies without a question where a copy can share nothing",
-            after="plan_proposals",
+            after="plan_notebook",
         ),
         Setting(
             "trials_at_once",

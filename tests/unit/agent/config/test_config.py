@@ -48,6 +48,8 @@ def test_nothing_said_gives_the_defaults(machine: Machine) -> None:
             "plan_notebook": False,
             "trial_copy_mb": 2000,
             "trials_at_once": 3,
+            "memory": "off",
+            "memory_facts": 5,
             "variables": (),
             "otel": False,
         },
