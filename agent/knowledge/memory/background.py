@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from ....state.conversation.messages import Message
 from ....state.memory.facts import Fact
-from ....state.search.ranking import list_query_words, measure_likeness
+from ....state.search.ranking import list_query_words
 from ....state.search.words import find_stem, list_parts
 from ...extensions.middleware.middleware import FEATURE, Middleware
 from .memories import Memories
@@ -23,6 +23,7 @@ _LEAST_COVERAGE, _LEAST_WORDS = 0.34, 2
 """A fact comes if it has this share of the words of a message, weighted by their rarity, or so many of them.
 Among few facts no word is rare."""
 _NEAR = 0.6
+"""The share of common words from which on two facts count as one."""
 _MOST_CHARS = 800
 _ID_CHARS = 12
 _ID = re.compile(r"^- \[([0-9A-Za-z_-]{1,12})\] ", re.MULTILINE)
@@ -48,18 +49,18 @@ class Background(Middleware):
         return self._memories.mask("\n".join([_HEAD, *map(_describe, facts)])) if facts else ""
 
     def _select(self, message: str, known: set[str]) -> list[Fact]:
-        hits = self._memories.search(message, limit=3 * self._most)
-        stems = {find_stem(word) for word in list_query_words(message)}
-        chosen: list[Fact] = []
+        hits = self._memories.search(message, limit=2 * self._most)
+        of_message = {find_stem(word) for word in list_query_words(message)}
+        chosen: list[tuple[Fact, set[str]]] = []
         for hit in hits:
             fact = hit.fact
-            shared = stems & {find_stem(word) for word in list_parts(fact.text)}
-            fits = hit.coverage >= _LEAST_COVERAGE or len(shared) >= _LEAST_WORDS
+            stems = {find_stem(word) for word in list_parts(fact.text)}
+            fits = hit.coverage >= _LEAST_COVERAGE or len(stems & of_message) >= _LEAST_WORDS
             if not fits or fact.id[:_ID_CHARS] in known:
                 continue
-            if not any(measure_likeness(fact.text, one.text) >= _NEAR for one in chosen):
-                chosen.append(fact)
-        return chosen[: self._most]
+            if all(len(stems & other) < _NEAR * len(stems | other) for _, other in chosen):
+                chosen.append((fact, stems))
+        return [fact for fact, _ in chosen[: self._most]]
 
 
 def _describe(fact: Fact) -> str:
