@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from .agent.extensions.middleware.model_router import ModelRouter, Route
     from .agent.extensions.middleware.pii_redaction import PIIRedaction
     from .agent.extensions.middleware.retry_and_timeout import Retry, TimeLimit
+    from .agent.knowledge.memory.memory import Memory
     from .agent.knowledge.retrieval.embedding.embedder import Embedder
     from .agent.knowledge.retrieval.knowledge_base import KnowledgeBase
     from .agent.knowledge.retrieval.passages import Passage
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
         ServerTool,
         ToolServers,
     )
+    from .agent.runtime.version import VERSION as __version__  # noqa: N811
     from .agent.sdk.agent import Agent
     from .agent.sdk.arguments import Handoff
     from .agent.sdk.runs.pending import PendingToolCall
@@ -90,7 +92,6 @@ if TYPE_CHECKING:
     from .agent.session.observers import Observer
     from .agent.session.question_board import OpenQuestion, QuestionBoard
     from .agent.session.run import Limits
-    from .agent.version import VERSION as __version__  # noqa: N811
     from .state.application import Usage
     from .state.burr.persister import AsyncSandburPersister, SandburPersister
     from .state.conversation.attachments import Audio, Document, Image, Video
@@ -145,6 +146,7 @@ __all__ = [
     "Limits",
     "Loop",
     "Map",
+    "Memory",
     "Message",
     "MessageHub",
     "Middleware",
@@ -290,6 +292,7 @@ _HOMES = {
     "HubMessage": ("sandbur.agent.agents.hub.participant", "HubMessage"),
     "Image": ("sandbur.state.conversation.attachments", "Image"),
     "Limits": ("sandbur.agent.session.run", "Limits"),
+    "Memory": ("sandbur.agent.knowledge.memory.memory", "Memory"),
     "Message": ("sandbur.state.conversation.messages", "Message"),
     "MessageHub": ("sandbur.agent.agents.hub.hub", "MessageHub"),
     "Middleware": ("sandbur.agent.extensions.middleware.middleware", "Middleware"),
@@ -366,7 +369,7 @@ _HOMES = {
     "Video": ("sandbur.state.conversation.attachments", "Video"),
     "WireFormat": ("sandbur.actions.ports", "WireFormat"),
     "WorkspaceFolder": ("sandbur.actions.workspace.backends.backend", "WorkspaceFolder"),
-    "__version__": ("sandbur.agent.version", "VERSION"),
+    "__version__": ("sandbur.agent.runtime.version", "VERSION"),
     "connect_model": ("sandbur.agent.models.configured_models", "connect_model"),
     "events": ("sandbur.actions.ports.events", ""),
     "fetch_attachment": ("sandbur.actions.tools.fetch_attachment", "fetch_attachment"),

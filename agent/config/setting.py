@@ -8,10 +8,12 @@ Kind = Literal[
     "tenant", "switch", "sandbox", "domains", "address", "search", "durability", "prices", "windows",
     "providers", "catastrophic", "aliases", "effort", "table", "tables", "tokens",
     "variables", "resuming", "theme", "editing", "transport", "compaction", "text", "counting", "limit",
+    "choice",
 ]  # fmt: skip
 """The type of a setting's text. `sources.py` and the command line each parse it.
 
-`table` is a TOML table, `tables` are named TOML tables. Their rows name a `SettingReader`.
+`table` is a TOML table, `tables` are named TOML tables. Their rows name a `SettingReader`. A `choice` is one
+of the texts in `Setting.choices`.
 """
 Merge = Literal["first", "all", "entries"]
 """How values of several sources merge. `first`: the first source wins; `all`: lists are joined; `entries`:
@@ -101,6 +103,8 @@ class Setting(NamedTuple):
     of_command: bool = False
     """Whether the setting is only for the command `sandbur`. An agent in a program gets its value from the
     program."""
+    choices: tuple[str, ...] = ()
+    """The values of a `choice`."""
     after: str = ""
     """The key of the setting that precedes this one in lists. If it is empty, this one comes last."""
 

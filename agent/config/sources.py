@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
 
@@ -91,12 +91,16 @@ _TYPES: Mapping[Kind, Any] = {
     "text": Annotated[str, StringConstraints(min_length=1, max_length=20_000, pattern=r"^[^\x00]+$")],
 }
 """Kind of a setting -> the type of its value for pydantic."""
+_CHOICE = cast(Any, Literal)
+"""Makes the type of a `choice` from its values."""
 
 
 @cache
-def _model_of(rows: tuple[tuple[str, Kind], ...]) -> type[_Table]:
+def _model_of(rows: tuple[tuple[str, Kind, tuple[str, ...]], ...]) -> type[_Table]:
     """Return the pydantic model that checks the values of one source."""
-    fields = {key: (_TYPES[kind] | None, None) for key, kind in rows}
+    fields = {
+        key: ((_CHOICE[choices] if choices else _TYPES[kind]) | None, None) for key, kind, choices in rows
+    }
     return create_model("_Checked", __base__=_Table, **cast(Any, fields))
 
 
@@ -110,7 +114,7 @@ def validate_values(
     """Return the values if all are valid; raises `error`. Its message names the key and never repeats the
     value."""
     rows = settable_rows()
-    model = _model_of(tuple((key, row.kind) for key, row in rows.items()))
+    model = _model_of(tuple((key, row.kind, row.choices) for key, row in rows.items()))
     fitting = fit(model, values, source, named, error)
     found = {key: value for key in rows if (value := getattr(fitting, key)) is not None}
     for key in found:

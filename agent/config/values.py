@@ -118,6 +118,13 @@ _PLAIN: Mapping[Kind, Callable[[Any], bool]] = {
 """Type of a setting -> a check of plain values. If the check is true, the value is valid."""
 
 
+def _is_plain(row: Setting, value: Any) -> bool:
+    if row.kind == "choice":
+        return value in row.choices
+    fits = _PLAIN.get(row.kind)
+    return fits is not None and fits(value)
+
+
 def check_values(values: Mapping[str, Any], source: str, named: Named, error: type[SandburError]) -> Values:
     """Return the values if all are valid; raises `error`. Its message names the key and never repeats the
     value."""
@@ -125,7 +132,7 @@ def check_values(values: Mapping[str, Any], source: str, named: Named, error: ty
     rows = settable_rows()
     if any(key not in rows for key in given) and load_extensions():
         rows = settable_rows()
-    if all(key in rows and (fits := _PLAIN.get(rows[key].kind)) and fits(given[key]) for key in given):
+    if all(key in rows and _is_plain(rows[key], value) for key, value in given.items()):
         return {key: given[key] for key in rows if key in given}
     # All other values need pydantic, whose import takes longer than all the rest of reading settings.
     from .sources import validate_values

@@ -24,6 +24,7 @@ SHIPPED = (
     ".agent.extensions.agent_files",
     ".agent.agents",
     ".agent.plans",
+    ".agent.knowledge.memory",
     ".agent.trials",
     ".agent.knowledge.retrieval",
     ".agent.history.tracking",

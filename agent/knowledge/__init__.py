@@ -1,1 +1,1 @@
-"""What agents know beyond a session: collections of texts that are searched."""
+"""What agents know beyond one session: facts, and collections of texts that are searched."""

@@ -56,6 +56,7 @@ class ProcessContext:
     close_session: Callable[[Session], Awaitable[None]]
     """Releases a session that was opened so."""
     store: Store
+    """The store of the sessions. The process closes it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,6 +115,8 @@ class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT
         max_listed_tools: With more tools than this, the model finds tools by a search. None: 40.
         planning: `auto`: the model may make plans if it has tools; `off`: it gets no planning tools.
         plans: Whether the model may propose plans that bind its calls, see `docs/plans.md`.
+        memory: How it uses facts that outlive sessions: `off`, `agent` (by a tool), `static` (those that
+            match come with a message) or `both`.
         max_result_tokens: A longer result is stored, and the model gets a part of it. None: 20,000.
         strict_tools: Whether a provider that can do so enforces the schemas of the tools.
         env: The environment variables to use instead of those of the process.
@@ -164,6 +166,7 @@ class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT
         max_result_tokens: int | None = None,
         planning: Literal["auto", "off"] = "auto",
         plans: bool = False,
+        memory: Literal["off", "agent", "static", "both"] = "off",
         strict_tools: bool = True,
         env: Mapping[str, str] | None = None,
         dependency_overrides: Mapping[Callable[..., Any], Callable[..., Any]] = MappingProxyType({}),

@@ -30,6 +30,11 @@ class HasSessions(Generic[OutputT]):
     _open: OpenSessions
     _rules: RunRules[OutputT]
 
+    @property
+    def open_sessions(self) -> OpenSessions:
+        """Return what opens the store and the sessions."""
+        return self._open
+
     def session(
         self,
         session_id: str | None = None,

@@ -81,6 +81,7 @@ class AgentArguments(TypedDict, total=False):
     max_result_tokens: int | None
     planning: Literal["auto", "off"]
     plans: bool
+    memory: Literal["off", "agent", "static", "both"]
     strict_tools: bool
     env: Mapping[str, str] | None
     dependency_overrides: Mapping[Callable[..., Any], Callable[..., Any]]
@@ -397,6 +398,7 @@ def _collect_settings(given: Mapping[str, Any]) -> dict[str, Any]:
         **asdict(given["limits"] or Limits()),
         "model": _name_of(given["model"]),
         "plan_proposals": given["plans"],
+        "memory": None if given["memory"] == "off" else given["memory"],
         "cwd": None if cwd is None else Path(cwd).absolute(),
         "add_dirs": tuple(Path(each).absolute() for each in given["add_dirs"]),
         "mcp_servers": None if servers is None else _servers(servers),

@@ -27,8 +27,8 @@ from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError,
 from ...state.session import SessionSettings, clean_title
 from ...state.store.store import Store
 from ...state.trace import RunBegan
+from ..runtime.version import VERSION
 from ..runtime.wiring import conditions_of
-from ..version import VERSION
 from .decisions import check_and_sign, whoami
 from .inbox import SessionInbox
 from .observers import Observers

@@ -1,5 +1,6 @@
 """The facts of a tenant: add, correct, forget, restore, find and trace them."""
 
+import re
 import uuid
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -29,6 +30,7 @@ OnDerived = Literal["forget", "supersede", "keep"]
 _NEAR = 0.5
 """The share of common words from which on two facts are near-duplicates."""
 _MOST_LISTED = 1000
+_ID_START = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class NewFact(NamedTuple):
@@ -99,6 +101,17 @@ class FactStore:
         if found := self.rows.load([fact_id]):
             return found[fact_id]
         raise UsageError(f"There is no fact {fact_id[:80]!r}.", "List the facts to see their ids.")
+
+    def find(self, text: str) -> Fact:
+        """Return the fact, in any state, whose id begins with a text."""
+        text = text.strip()
+        if not _ID_START.fullmatch(text) or self.rows.load([text]):
+            return self.get(text)
+        pattern = text.replace("_", "!_") + "%"
+        found = self.rows.select("id LIKE ? ESCAPE '!'", (pattern,), "ORDER BY id LIMIT 2")
+        if len(found) > 1:
+            raise UsageError(f"Several facts have an id that begins with {text!r}.", "Use more of the id.")
+        return found[0] if found else self.get(text)
 
     def find_path(self, scope: FactScope, path: str) -> Fact | None:
         """Return the valid fact with a path."""

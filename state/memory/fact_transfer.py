@@ -1,6 +1,6 @@
 """Writes facts as JSON lines, and reads them into another store."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -65,14 +65,22 @@ def export_facts(store: FactStore, scopes: Sequence[FactScope]) -> Iterator[str]
 
 
 def import_facts(
-    store: FactStore, lines: Iterable[str], author: Author = UNNAMED, scope: FactScope | None = None
+    store: FactStore,
+    lines: Iterable[str],
+    author: Author = UNNAMED,
+    scope: FactScope | None = None,
+    check: Callable[[str, str], None] | None = None,
 ) -> ImportedFacts:
     """Add the facts of an export that are missing. Ids stay the same, and facts with equal texts are merged.
 
     Nothing is added if a line is not valid: `UsageError`. With `scope`, all facts go into that scope. Every
-    500 facts are one transaction; after an interruption, the same import adds the rest.
+    500 facts are one transaction; after an interruption, the same import adds the rest. `check` is called
+    with the text and the path of each fact before, and may raise `UsageError`.
     """
     facts = [fact if scope is None else fact.model_copy(update={"scope": scope}) for fact in _read(lines)]
+    if check is not None:
+        for fact in facts:
+            check(fact.text, fact.path)
     counts = ImportedFacts(0, 0, 0)
     known: dict[str, str] = {}
     for begin in range(0, len(facts), _AT_ONCE):

@@ -60,8 +60,8 @@ def everywhere(rule: Callable[[str], None]) -> Callable[[], None]:
 
 
 SHORT_IDEAS = {
-    "agent/version.py": "read by the build, too",
-    "ui/commands/tracking.py": "flags are loaded without the server",
+    "agent/runtime/version.py": "read by the build, too",
+    "ui/web/command.py": "flags are loaded without the server",
     "ui/__main__.py": "lets `python -m sandbur` be the command",
 }
 """Files under 20 lines, with their reason."""

@@ -157,6 +157,13 @@ PRINTED = {
         r"The densities are: gold: 19\.3 g/cm3, .*, zinc: 7\.1 g/cm3",
         "5 sub-agents, 12 model calls",
     ],
+    "memory_correction": [
+        r"Monday: The port is 8080\.",
+        r"Tuesday: I corrected it\.",
+        r"Wednesday: The port is 9090\.",
+        r"superseded: The port of the shop is 8080",
+        r"valid: The port of the shop is 9090",
+    ],
     "plan_notebook": [
         r"The shop is closed, so I stopped\. goal_not_reached",
         "Paint the hall: abandoned",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from ...actions.workspace.paths import format_count, format_size
 from ...agent.history.reports import run_report
 from ...agent.history.sub_agents import SubAgentRecord
-from ...agent.version import VERSION
+from ...agent.runtime.version import VERSION
 from . import words
 from .blocks import (
     Bar,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from ...agent.version import VERSION
+from ...agent.runtime.version import VERSION
 from ...state.errors import OutputLost
 from .standard_output import queue_standard_output, wait_for_room
 from .text.theme import LOOK, put_on

@@ -7,7 +7,7 @@ from types import ModuleType
 from ...state.errors import ConfigError
 from ...state.process.installation import make_install_command
 from ..chat.slash.command import DONE, SlashContext, SlashResult, tell
-from ..commands.tracking import UiCommand
+from .command import UiCommand
 
 _NEEDED = ("fastapi", "uvicorn", "pydantic_settings", "aiofiles", "fastapi_utils")
 _UNTIL = "The UI ends with this chat."

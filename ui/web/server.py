@@ -25,10 +25,10 @@ from ...agent.config.settings import Overrides
 from ...state.errors import ConfigError, UsageError
 from ...state.store.store import Store
 from ..cli.open_session import read_overrides
-from ..commands.tracking import UiCommand
 from ..terminal.drive import StopSignals, exit_code
 from ..terminal.terminal import put, say
 from .access_guard import Guard
+from .command import UiCommand
 from .decision_routes import add_decisions
 
 if TYPE_CHECKING:

@@ -164,6 +164,14 @@ class Middleware:
         """
         return message
 
+    def add_context(self, message: str) -> Awaitable[str] | str:
+        """Return background for the model about the person's message, or an empty text.
+
+        It follows the message in the history, and front ends do not display it. Like the `rewrite_` methods,
+        this runs once for each message, and the result is recorded.
+        """
+        return ""
+
     def rewrite_call(self, call: ProposedCall) -> Awaitable[ProposedCall] | ProposedCall:
         """Return the call that the model proposed, with the arguments to run it with.
 

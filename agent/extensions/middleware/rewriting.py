@@ -14,7 +14,9 @@ from .lifecycle import Lifecycle, is_overridden
 from .middleware import Middleware, ProposedCall
 
 ValueT = TypeVar("ValueT")
-REWRITES = ("rewrite_message", "rewrite_call", "rewrite_answer", "rewrite_observed", "after_observed")
+REWRITES = (
+    "rewrite_message", "add_context", "rewrite_call", "rewrite_answer", "rewrite_observed", "after_observed",
+)  # fmt: skip
 """The methods of middleware that `RewritingAdvice` calls."""
 _NO_CALL_ADVICE = CallAdvice()
 
@@ -94,7 +96,13 @@ class RewritingAdvice:
             self._lifecycle.session.notify(problem)
 
     async def on_prompt(self, text: str) -> PromptAdvice:
-        return PromptAdvice() if self._inner is None else await self._inner.on_prompt(text)
+        advice = PromptAdvice() if self._inner is None else await self._inner.on_prompt(text)
+        layers = self._list_enabled("add_context")
+        if advice.refusal or not layers:
+            return advice
+        with self._lifecycle.in_session():
+            added = [await _rewrite_once(each, "add_context", text, str) for each in layers]
+        return PromptAdvice(context="\n".join(filter(None, (advice.context, *added))))
 
     async def before_call(self, use: ToolUse) -> CallAdvice:
         """Rewrite the arguments, then ask the user's hooks about the rewritten call."""

@@ -26,7 +26,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from ....actions.ports import Tool
 from ....state.session import SpawnedBy
-from ...version import VERSION
+from ...runtime.version import VERSION
 from .delivery import Channel, Worker
 from .names import AGENT, SCOPE, Meters
 from .session_telemetry import SessionTelemetry

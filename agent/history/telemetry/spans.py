@@ -27,7 +27,7 @@ from ....state.conversation.messages import (
 )
 from ....state.conversation.transcript import Transcript
 from ....state.trace import ModelCalled, RunBegan, RunEnded
-from ...version import VERSION
+from ...runtime.version import VERSION
 from . import names
 from .delivery import Worker
 from .names import Meters

@@ -6,11 +6,11 @@ EXTENSION = Extension(
     name="tracking",
     about="the sessions of a store in the browser",
     page="ui.md",
-    folders=("agent/history/tracking", "ui/web", "ui/commands/tracking.py"),
+    folders=("agent/history/tracking", "ui/web"),
     commands=(
         CommandEntry(
             name="ui",
-            home=".ui.commands.tracking:UiCommand",
+            home=".ui.web.command:UiCommand",
             summary="open the tracking UI on the store: runs, steps, state, model and tool calls",
             after="doctor",
         ),

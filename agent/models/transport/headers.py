@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ...version import VERSION
+from ...runtime.version import VERSION
 from ..providers import Endpoint
 
 CONNECT_TIMEOUT_S = 10

@@ -175,7 +175,9 @@ class Call:
 
     @classmethod
     def of(cls, tool: Tool, arguments: Any, paths: Sequence[str] | None = None) -> Call:
-        is_read_only = tool.effect == "read"
+        # Some calls of a tool that needs no question only read, so plan mode allows them.
+        is_mixed = tool.traits.asks == "never" and tool.effect != "read"
+        is_read_only = (tool.effect_of(arguments) if is_mixed else tool.effect) == "read"
         paths = tuple(tool.paths(arguments) if paths is None else paths)
         is_virtual = implements(tool, WorksOnFiles) and tool.is_virtual(arguments)
         if is_read_only and not paths and not is_virtual:

@@ -23,6 +23,8 @@ OF_OTHER_TESTS = {
     "knowledge_committed": "databases/texts/test_knowledge_bases.py",
     "fact_change_planned": "databases/texts/test_fact_kills.py",
     "fact_change_committed": "databases/texts/test_fact_kills.py",
+    "memory_before_change": "crash/agents/test_memory_kills.py",
+    "memory_changed": "crash/agents/test_memory_kills.py",
     "search_words_written": "databases/texts/test_session_search.py",
 }
 """Points that no scenario of the matrix reaches -> the test that kills at them."""

@@ -1,4 +1,4 @@
-"""Files of the project and texts of the chat: `/diff`, `/undo`, `/memory`, `/init`, `/copy`, `/editor`."""
+"""Files and texts of the chat: `/diff`, `/undo`, `/instructions`, `/init`, `/copy`, `/editor`."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _can_be_undone(step: TimelineStep) -> bool:
     return step.kind == "message" or (is_own_call and bool(step.text))
 
 
-async def show_memory(context: SlashContext, words: str) -> SlashResult:
+async def show_instructions(context: SlashContext, words: str) -> SlashResult:
     """List or print the active instructions, edit those of the project, or add a line to them."""
     action, _, rest = words.partition(" ")
     if action == "add" and rest.strip():
@@ -140,13 +140,15 @@ async def show_memory(context: SlashContext, words: str) -> SlashResult:
         file = _instructions_file(context)
         _rewrite(context, file, await edit_in_editor(_text_of(file), ".md"))
     elif action == "show" or not words:
-        _list_memory(context, is_whole=action == "show")
+        _list_instructions(context, is_whole=action == "show")
     else:
-        raise UsageError("/memory lists the instructions in force.", "/memory show, edit, or add TEXT")
+        raise UsageError(
+            "/instructions lists the instructions in force.", "/instructions show, edit, or add TEXT"
+        )
     return DONE
 
 
-def _list_memory(context: SlashContext, is_whole: bool) -> None:
+def _list_instructions(context: SlashContext, is_whole: bool) -> None:
     cwd = Path(context.session.settings.cwd)
     found = find_instructions(cwd, context.runtime.env)
     for each in found.instructions:

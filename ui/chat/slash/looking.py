@@ -8,7 +8,7 @@ from typing import get_args
 from ....actions.ports import Tool
 from ....agent.config.settings import Theme
 from ....agent.history.timeline import list_timeline
-from ....agent.version import VERSION
+from ....agent.runtime.version import VERSION
 from ....state.calls import Effect
 from ....state.errors import UsageError
 from ...commands.setup.command import DoctorCommand

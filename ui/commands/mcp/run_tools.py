@@ -9,8 +9,8 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
+from ....agent.runtime.version import VERSION
 from ....agent.session.decisions import make_decision
-from ....agent.version import VERSION
 from ....state.errors import SandburError
 from .served_runs import ServedRuns
 

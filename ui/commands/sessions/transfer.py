@@ -46,7 +46,7 @@ async def export_session(command: SessionsCommand) -> int:
                     for piece in _count_lines(pieces, progress.show):
                         put(piece, end="")
                     return 0
-                lines = _write(Path(command.file), pieces, progress.show)
+                lines = write_new_file(Path(command.file), pieces, progress.show)
         is_whole = command.export_format == "jsonl"
         count = count_descendants(runtime.store.database, [session_id]).get(session_id, 0) if is_whole else 0
     with_more = describe_sub_agents(count)
@@ -56,7 +56,7 @@ async def export_session(command: SessionsCommand) -> int:
 
 def write_export(store: Store, session_id: str, form: str, file: Path) -> int:
     """Write a session to a file as `jsonl`, `html` or `md`; return the number of lines."""
-    return _write(file, _pieces(store, session_id, form))
+    return write_new_file(file, _pieces(store, session_id, form))
 
 
 def _ignore(number: int) -> None:
@@ -155,7 +155,7 @@ async def _confirm(name: str) -> None:
         raise UsageError("Nothing was imported.")
 
 
-def _write(path: Path, pieces: Iterable[str], watch: Callable[[int], object] = _ignore) -> int:
+def write_new_file(path: Path, pieces: Iterable[str], watch: Callable[[int], object] = _ignore) -> int:
     """Write a new file with mode 0600, and return the number of lines; a partly written file is removed.
 
     `watch` is called with the number of lines after each piece.

@@ -17,7 +17,7 @@ from ....actions.tools.shell.sandbox.sandbox import Workplace, what_works
 from ....actions.tools.shell.sandbox.wall import KINDS, wall_kind, why_no_wall
 from ....agent.config.paths import user_home
 from ....agent.config.settings import Settings
-from ....agent.version import VERSION
+from ....agent.runtime.version import VERSION
 
 _PACKAGES = ("apache-burr", "pydantic", "openai", "anthropic", "rich", "prompt_toolkit", "genai-prices")
 EXTRAS = {

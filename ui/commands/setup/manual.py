@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from textwrap import fill
 from typing import NamedTuple
 
-from ....agent.version import VERSION
+from ....agent.runtime.version import VERSION
 from ...cli.grammar import COMMANDS, Command, command_class, parser_for, switch
 from ...terminal.terminal import put
 from .help import EXIT_CODES, RULES, actions_of, flags_of, variables

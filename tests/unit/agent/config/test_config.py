@@ -50,6 +50,8 @@ def test_nothing_said_gives_the_defaults(machine: Machine) -> None:
             "trials_at_once": 3,
             "knowledge": (),
             "embeddings": None,
+            "memory": "off",
+            "memory_facts": 5,
             "variables": (),
             "otel": False,
         },

@@ -22,7 +22,7 @@ from support.places import TESTS
 from sandbur.agent.models.connect import connect
 from sandbur.agent.models.model import RetryPolicy
 from sandbur.agent.models.providers import ProviderOverride
-from sandbur.agent.version import VERSION
+from sandbur.agent.runtime.version import VERSION
 from sandbur.state.conversation.messages import person_message
 from sandbur.state.errors import ModelError, Overloaded, Unreachable
 

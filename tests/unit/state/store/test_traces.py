@@ -14,9 +14,9 @@ from support.models.scripted import Recorder, ScriptedModel, collect, open_sessi
 from support.places import FIXTURES
 from support.stores.reopening import reopen
 
+from sandbur.agent.runtime.version import VERSION
 from sandbur.agent.session.decisions import whoami
 from sandbur.agent.session.run import Limits
-from sandbur.agent.version import VERSION
 from sandbur.state.calls import CallDecision
 from sandbur.state.errors import CredentialsError
 from sandbur.state.store.recording import Traced, list_traces

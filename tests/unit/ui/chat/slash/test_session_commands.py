@@ -242,19 +242,19 @@ async def test_instructions_are_listed_added_to_and_edited(
     file = tmp_path / "AGENTS.md"
     monkeypatch.setenv("VISUAL", "sed -i s/ruff/black/")
     async with slash_desk(tmp_path) as desk:
-        await desk.type("/memory")
+        await desk.type("/instructions")
         assert "There is no AGENTS.md here." in desk.read_output()
-        await desk.type("/memory add lint with   ruff")
+        await desk.type("/instructions add lint with   ruff")
         assert file.read_text() == "- lint with ruff\n"
-        await desk.type("/memory edit")
+        await desk.type("/instructions edit")
         assert file.read_text() == "- lint with black\n"
-        await desk.type("/memory show")
+        await desk.type("/instructions show")
         assert "lint with black" in desk.read_output()
         await desk.type("/editor use ruff")
         assert desk.composer.take_text() == "use black"
         file.unlink()
         file.symlink_to(tmp_path / "elsewhere")
-        await desk.type("/memory add more")
+        await desk.type("/instructions add more")
         assert "is a link" in desk.read_output()
         assert not (tmp_path / "elsewhere").exists()
         await desk.type("/init keep it short")

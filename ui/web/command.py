@@ -5,7 +5,7 @@ from ..cli.grammar import Command, flag, switch
 
 
 class UiCommand(Command):
-    HOME = ".web.open_ui.serve_ui"
+    HOME = "open_ui.serve_ui"
     port: int = flag("--port", "the port; 0: any free port (default 7241)", 7241, type=port, metavar="N")
     host: str = flag(
         "--host", "the address to listen on (default 127.0.0.1)", "127.0.0.1",

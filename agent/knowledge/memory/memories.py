@@ -1,0 +1,116 @@
+"""Changes and finds the memory of one place. Secrets are refused before anything reaches the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ....actions.masking.span import PLACEHOLDER
+from ....state.errors import UsageError
+from ....state.memory.fact_changes import Author
+from ....state.memory.fact_store import (
+    Addition,
+    Cascade,
+    Correction,
+    FactStore,
+    FoundFact,
+    NewFact,
+)
+from ....state.memory.facts import Fact, FactScope, FactState, Provenance
+from ....state.memory.reversal import Reversal
+from ....state.store.store import Store
+from .scopes import MemoryScopes, VirtualPath
+
+ALL_STATES: tuple[FactState, ...] = ("valid", "superseded", "forgotten")
+BY_PERSON = Provenance()
+
+
+def open_facts(store: Store) -> FactStore:
+    """Return the facts of the tenant of a store."""
+    return FactStore(store.database, store.tenant)
+
+
+class Memories:
+    """The facts that hold at one place: those of its user, its project and its agent.
+
+    Every method raises `UsageError` for what is not valid, and `StoreError`. In an event loop, call it in a
+    thread.
+    """
+
+    def __init__(
+        self, facts: FactStore, scopes: MemoryScopes, mask: Callable[[str], str], actor: str = ""
+    ) -> None:
+        """`mask` returns a text with its secrets masked. `actor` is who changes facts."""
+        self.facts = facts
+        self.scopes = scopes
+        self.mask = mask
+        self.actor = actor
+
+    def list_facts(
+        self, scopes: Sequence[FactScope] = (), states: Sequence[FactState] = ("valid",), limit: int = 1000
+    ) -> list[Fact]:
+        """Return facts, the newest one first; without `scopes`, those of all scopes of this place."""
+        return self.facts.list_facts(scopes or self.scopes.all, states, limit)
+
+    def search(self, text: str, scopes: Sequence[FactScope] = (), limit: int = 10) -> list[FoundFact]:
+        """Return the valid facts that match a text, the best one first."""
+        return self.facts.search(text, scopes or self.scopes.all, limit)
+
+    def find(self, text: str) -> Fact:
+        """Return the fact whose id begins with a text, in any state."""
+        return self.facts.find(text)
+
+    def find_at(self, path: VirtualPath) -> Fact | None:
+        """Return the valid fact at a virtual path, or None."""
+        if path.kind is None or not path.name:
+            return None
+        scope = self.scopes.get(path.kind)
+        found = self.facts.find_path(scope, path.stored)
+        if found is None and path.name.isalnum():
+            found = self.facts.rows.load([path.name]).get(path.name)
+        return found if found is not None and found.scope == scope and found.state == "valid" else None
+
+    def add(
+        self,
+        text: str,
+        scope: FactScope,
+        *,
+        kind: str = "fact",
+        path: str = "",
+        derived_from: Sequence[str] = (),
+        provenance: Provenance = BY_PERSON,
+    ) -> Addition:
+        """Add a fact, or confirm the one with the same text. `path` is without the scope."""
+        self.require_no_secret(text, path)
+        new = NewFact(text, scope, kind, path, provenance, tuple(derived_from))
+        return self.facts.add(new, Author(self.actor))
+
+    def correct(
+        self, fact_id: str, text: str, reason: str = "", provenance: Provenance = BY_PERSON
+    ) -> Correction:
+        """Replace a fact by another text. What was derived from it is forgotten."""
+        self.require_no_secret(text, reason)
+        return self.facts.correct(fact_id, text, Author(self.actor, reason), provenance=provenance)
+
+    def move(self, fact_id: str, path: str) -> Fact:
+        """Give a fact another path, which is without the scope."""
+        self.require_no_secret(path)
+        return self.facts.move(fact_id, path, Author(self.actor))
+
+    def forget(self, fact_id: str, reason: str = "", expected: Sequence[str] | None = None) -> Cascade:
+        """Forget a fact with everything that was derived from it; see `FactStore.forget`."""
+        self.require_no_secret(reason)
+        return self.facts.forget(fact_id, Author(self.actor, reason), expected)
+
+    def restore(self, fact_id: str, reason: str = "") -> Reversal:
+        """Undo the operation that ended a fact."""
+        self.require_no_secret(reason)
+        return self.facts.restore(fact_id, Author(self.actor, reason))
+
+    def require_no_secret(self, *texts: str) -> None:
+        """Raise `UsageError` if a text contains a secret, or the placeholder of one."""
+        for text in texts:
+            if PLACEHOLDER.search(text) or self.mask(text) != text:
+                raise UsageError(
+                    "The text contains a secret, so it is not stored as memory.",
+                    "Leave the secret out, and name the variable or the file that has it.",
+                )

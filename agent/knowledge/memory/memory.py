@@ -1,0 +1,133 @@
+"""`Memory`: the facts that agents remember, for a program."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from ....state.memory.facts import MEMORIES, Fact
+from ...sdk.agent import Agent
+from ...sdk.open_sessions import OpenSessions
+from ...session.secrets import masker_for
+from .memories import ALL_STATES, Memories, open_facts
+from .scopes import find_scopes
+
+ResultT = TypeVar("ResultT")
+Scope = Literal["user", "project", "agent"]
+_ACTOR = "a program"
+
+
+class Memory:
+    """The facts of a user, of a project and of an agent, which outlive sessions.
+
+    Args:
+        store: `sqlite:///PATH`, `postgresql://...`, `mysql://...` or `memory:`. None: the command's store.
+        cwd: A folder of the project; None: the current folder.
+        user: Whose facts the scope `user` has; empty for the person at this machine.
+        agent: The name of the agent whose facts the scope `agent` has.
+        env: The environment variables to use instead of those of the process.
+
+    `Memory.of_agent(agent)` is the memory of an agent, in its store. Every method raises `UsageError` for
+    what is not valid, such as a text with a secret, and `StoreError`.
+    """
+
+    def __init__(
+        self,
+        store: str | None = None,
+        *,
+        cwd: str | Path | None = None,
+        user: str = "",
+        agent: str = "",
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        opener = Agent(name=agent, store=store, cwd=cwd, env=env, planning="off")
+        self._open = OpenSessions(lambda: opener.definition, env)
+        self._user, self._agent = user, agent
+
+    @classmethod
+    def of_agent(cls, agent: Agent[Any], user: str = "") -> Memory:
+        """Return the memory of an agent, in its store. `user` is that of its sessions with `user=`."""
+        made = cls.__new__(cls)
+        made._open, made._user, made._agent = agent.open_sessions, user, agent.name
+        return made
+
+    async def add(
+        self,
+        text: str,
+        *,
+        scope: Scope = "project",
+        kind: str = "fact",
+        path: str = "",
+        derived_from: Sequence[str] = (),
+    ) -> Fact:
+        """Remember a text, or confirm the fact with the same text.
+
+        `path` is the name of its file for a model, such as `tests.md`. `derived_from` has the ids of facts
+        with which it is forgotten.
+        """
+        place = f"{MEMORIES}{path}" if path else ""
+
+        def work(memories: Memories) -> Fact:
+            where = memories.scopes.get(scope)
+            return memories.add(text, where, kind=kind, path=place, derived_from=derived_from).fact
+
+        return await self._run(work)
+
+    async def search(self, text: str, *, limit: int = 10, scope: Scope | None = None) -> Sequence[Fact]:
+        """Return the valid facts that match a text, the best one first."""
+
+        def work(memories: Memories) -> Sequence[Fact]:
+            scopes = () if scope is None else (memories.scopes.get(scope),)
+            return [hit.fact for hit in memories.search(text, scopes, limit)]
+
+        return await self._run(work)
+
+    async def list(
+        self, *, scope: Scope | None = None, all: bool = False, limit: int = 1000
+    ) -> Sequence[Fact]:
+        """Return facts, the newest one first; with `all`, those that were corrected or forgotten, too."""
+
+        def work(memories: Memories) -> Sequence[Fact]:
+            scopes = () if scope is None else (memories.scopes.get(scope),)
+            return memories.list_facts(scopes, ALL_STATES if all else ("valid",), limit)
+
+        return await self._run(work)
+
+    async def correct(self, fact_id: str, text: str, *, reason: str = "") -> Fact:
+        """Replace a fact by another text and return the new one. What was derived from it is forgotten."""
+        return await self._run(lambda memories: memories.correct(fact_id, text, reason).new)
+
+    async def forget(self, fact_id: str, *, reason: str = "") -> Sequence[Fact]:
+        """Forget a fact, and return it with everything that was derived from it and is forgotten, too."""
+
+        def work(memories: Memories) -> Sequence[Fact]:
+            cascade = memories.forget(fact_id, reason)
+            return [cascade.fact, *cascade.derived]
+
+        return await self._run(work)
+
+    async def restore(self, fact_id: str, *, reason: str = "") -> Sequence[Fact]:
+        """Undo what corrected or forgot a fact, and return the facts that are valid again."""
+
+        def work(memories: Memories) -> Sequence[Fact]:
+            restored = memories.restore(fact_id, reason).restored
+            return [*memories.facts.rows.load([fact.id for fact in restored]).values()]
+
+        return await self._run(work)
+
+    async def _run(self, work: Callable[[Memories], ResultT]) -> ResultT:
+        async with self._opened() as memories:
+            return await self._open.store.database.offload(lambda: work(memories))
+
+    @asynccontextmanager
+    async def _opened(self) -> AsyncGenerator[Memories]:
+        await self._open.enter()
+        try:
+            runtime = self._open.runtime
+            cwd = runtime.settings.cwd
+            scopes = find_scopes(cwd, self._user, self._agent)
+            yield Memories(open_facts(runtime.store), scopes, masker_for(runtime.env, cwd).text, _ACTOR)
+        finally:
+            await self._open.exit()

@@ -1,0 +1,95 @@
+"""The scopes of memory that hold in a folder, and the virtual paths of their facts below `/memories`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from ....state.errors import UsageError
+from ....state.memory.facts import MEMORIES, Fact, FactScope, ScopeKind
+from ...config.paths import repository_root
+
+KINDS = ("user", "project", "agent")
+ROOT = MEMORIES.rstrip("/")
+
+
+class MemoryScopes(NamedTuple):
+    """The scopes whose facts a session, or a command in a folder, may use."""
+
+    user: FactScope
+    project: FactScope
+    agent: FactScope | None = None
+    """None: the session belongs to no named agent."""
+
+    @property
+    def all(self) -> tuple[FactScope, ...]:
+        return (self.user, self.project) if self.agent is None else (*self[:2], self.agent)
+
+    def get(self, kind: str) -> FactScope:
+        """Return the scope of a kind; `agent:NAME` is that of any agent. Raises `UsageError`."""
+        kind, _, name = kind.partition(":")
+        if kind == "agent" and name:
+            return make_agent_scope(name)
+        found = next((scope for scope in self.all if scope.kind == kind and not name), None)
+        if found is not None:
+            return found
+        if kind == "agent":
+            raise UsageError("The scope agent needs the name of the agent.", "Write it as agent:NAME.")
+        raise UsageError(
+            f"{kind[:40]!r} is not a scope of memory.", "There are: user, project, and agent:NAME."
+        )
+
+
+def make_agent_scope(name: str) -> FactScope:
+    """Return the scope of an agent. Raises `UsageError` for a name that is not valid."""
+    if not name.isprintable() or len(name) > 200:
+        raise UsageError(f"{name[:40]!r} cannot name an agent.", "Use up to 200 printable characters.")
+    return FactScope(kind="agent", key=name)
+
+
+def find_scopes(cwd: Path, user: str = "", agent: str = "") -> MemoryScopes:
+    """Return the scopes of a folder. Its project is the repository that it is in, or else the folder itself.
+
+    `user` is the user of a program, empty for the person at this machine. `agent` is the name of the agent.
+    """
+    project = FactScope(kind="project", key=str((repository_root(cwd) or cwd).resolve()))
+    own = make_agent_scope(agent) if agent else None
+    return MemoryScopes(FactScope(kind="user", key=user), project, own)
+
+
+def name_path(fact: Fact) -> str:
+    """Return the virtual path of a fact, such as `/memories/project/tests.md`.
+
+    A fact without a path has its id in place of a name.
+    """
+    return f"{ROOT}/{fact.scope.kind}/{fact.path.removeprefix(MEMORIES) or fact.id}"
+
+
+class VirtualPath(NamedTuple):
+    """A virtual path, taken apart."""
+
+    kind: ScopeKind | None
+    """None for `/memories` itself."""
+    name: str
+    """The part after the scope, without slashes at its ends; empty for the folder of a scope."""
+
+    @property
+    def stored(self) -> str:
+        """The path as the store has it, without the scope."""
+        return f"{MEMORIES}{self.name}"
+
+
+def parse_path(path: str) -> VirtualPath:
+    """Take a virtual path apart. Raises `UsageError` if it is none."""
+    parts = [part for part in path.split("/") if part]
+    if not path.startswith("/") or parts[:1] != [ROOT[1:]] or {".", ".."} & {*parts}:
+        raise UsageError(
+            f"{path[:80]!r} is not a path of memory.", f"Paths begin with {ROOT}/user/ or {ROOT}/project/."
+        )
+    if len(parts) == 1:
+        return VirtualPath(None, "")
+    if parts[1] not in KINDS:
+        raise UsageError(
+            f"There is no folder {ROOT}/{parts[1][:40]}.", f"There are: {ROOT}/user and {ROOT}/project."
+        )
+    return VirtualPath(parts[1], "/".join(parts[2:]))

@@ -1,0 +1,144 @@
+"""`sandbur memory` and `/memory`: a person looks at facts, corrects, forgets and restores them."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from support.commands.command import Command, Ended
+from support.models.scripted import ScriptedModel
+from support.screens.slash_desk import SlashDesk, slash_desk
+
+from sandbur.ui.commands.memory.slash import list_memory_choices
+
+
+def run(command: Command, *words: str, **more: Any) -> Ended:
+    return command.run("memory", *words, **more)
+
+
+def add(command: Command, *words: str) -> str:
+    added = run(command, "add", *words)
+    assert added.code == 0, added.err
+    return added.out.strip()
+
+
+def test_a_fact_is_added_listed_shown_and_corrected(command: Command) -> None:
+    assert "Nothing is remembered here." in run(command).err
+    first = add(command, "The port is 8080", "--path", "port.md", "--kind", "setting")
+    leaf = add(command, "Clients dial 8080", "--from", first[:8])
+    add(command, "Answer in German", "--scope", "user")
+    assert [row.split("  ")[-1] for row in run(command).out.splitlines()] == [
+        "Answer in German", "Clients dial 8080", "The port is 8080",
+    ]  # fmt: skip
+    assert [one["text"] for one in run(command, "list", "--json", "--scope", "user").lines] == [
+        "Answer in German"
+    ]
+    edited = run(command, "edit", first[:10], "The port is 9090", "--reason", "it was moved")
+    assert "What was derived from the old text (1) is forgotten:" in edited.err
+    shown = run(command, "show", first[:8]).out
+    assert f"state      superseded by {edited.out.strip()}" in shown
+    assert "it was moved" in shown
+    assert "path       /memories/project/port.md" in shown
+    states = {one["text"]: one["state"] for one in run(command, "list", "--all", "--json").lines}
+    assert states["Clients dial 8080"] == "forgotten"
+    assert run(command, "restore", first).code == 0
+    assert run(command, "show", leaf, "--json").result["state"] == "valid"
+    assert [one["text"] for one in run(command, "search", "port", "--json").lines] == ["The port is 8080"]
+
+
+def test_forgetting_shows_what_goes_along_and_needs_a_yes(command: Command) -> None:
+    first = add(command, "The port is 8080")
+    add(command, "Clients dial 8080", "--from", first)
+    asked = run(command, "forget", first)
+    assert asked.code == 2
+    assert "What was derived from it (1) goes along:" in asked.err
+    assert "Add --yes." in asked.err
+    assert len(run(command).out.splitlines()) == 2
+    done = run(command, "forget", first, "--yes", "--reason", "old")
+    assert done.code == 0
+    assert f"sandbur memory restore {first[:8]}" in done.err
+    assert run(command).out == ""
+
+
+def test_an_export_is_imported_into_another_project(command: Command) -> None:
+    add(command, "The port is 8080", "--path", "port.md")
+    file = command.folder / "memory.jsonl"
+    assert run(command, "export", str(file)).err.strip() == f"Exported 1 facts to {file}."
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert "exists already" in run(command, "export", str(file)).err
+    (command.folder / "other").mkdir()
+    other = ("-C", str(command.folder / "other"))
+    store = ("--store", f"sqlite:///{command.folder}/other.db")
+    assert "Added 1 facts" in run(command, "import", str(file), "--scope", "project", *other, *store).err
+    (found,) = run(command, "list", "--json", *other, *store).lines
+    assert (found["text"], found["scope_key"]) == ("The port is 8080", str(command.folder / "other"))
+    text = file.read_text().replace("The port is 8080", "ghp_abcdefghijklmnopqrstuvwxyz0123456789")
+    assert "contains a secret" in run(command, "import", "-", *store, stdin=text).err
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["show"], "needs the ID of a fact"),
+        (["show", "zz"], "There is no fact 'zz'."),
+        (["show", "../x"], "There is no fact"),
+        (["search"], "needs WORDS"),
+        (["add", "two", "words"], "`words` is one word too many."),
+        (["add", ""], "A fact needs a text."),
+        (["add", "x", "--scope", "world"], "'world' is not a scope of memory."),
+        (["add", "x", "--scope", "agent"], "needs the name of the agent"),
+        (["add", "x", "--kind", "A b"], "is not a kind of facts"),
+        (["add", "x", "--path", "../x"], "is not a path of a fact"),
+        (["add", "key ghp_abcdefghijklmnopqrstuvwxyz0123456789"], "contains a secret"),
+        (["list", "--yes"], "--yes belongs to `sandbur memory forget`."),
+        (["import", "none.jsonl"], "cannot be read"),
+        (["dance"], "dance"),
+    ],
+)
+def test_bad_input_is_one_sentence(command: Command, words: list[str], why: str) -> None:
+    done = run(command, *words)
+    assert done.code == 2
+    assert why in done.err
+    assert "Traceback" not in done.err
+    assert len(done.err.strip().splitlines()) == 1
+
+
+class Pressed(NamedTuple):
+    key: str
+
+
+async def read(desk: SlashDesk, text: str) -> str:
+    desk.read_output()
+    await desk.type(text)
+    return " ".join(desk.read_output().split())
+
+
+async def test_the_chat_has_the_same_verbs(tmp_path: Path) -> None:
+    async with slash_desk(tmp_path, ScriptedModel()) as desk:
+        assert "Nothing is remembered here." in await read(desk, "/memory")
+        assert "Remembered for the project" in await read(desk, "/memory add The port is 8080")
+        added = await read(desk, "/memory add user Answer in German")
+        assert "Remembered for all projects." in added
+        listed = await read(desk, "/memory list")
+        fact = next(word for word in listed.split("project")[0].split()[::-1] if len(word) == 8)
+        assert "The port is 8080" in await read(desk, "/memory search ports")
+        assert f"id {fact}" in await read(desk, f"/memory show {fact}")
+        corrected = await read(desk, f"/memory edit {fact} The port is 9090")
+        assert f"Corrected {fact}" in corrected
+        assert "Restored:" in await read(desk, f"/memory restore {fact}")
+        picks: list[Any] = desk.picks
+        picks.append(Pressed("n"))
+        assert "Nothing was forgotten." in await read(desk, f"/memory forget {fact}")
+        picks.append(Pressed("y"))
+        assert "Forgotten." in await read(desk, f"/memory forget {fact}")
+        assert "8080" not in await read(desk, "/memory list")
+        assert "needs an ID" in await read(desk, "/memory show")
+        assert "has no 'dance'" in await read(desk, "/memory dance")
+    assert "forget" in [offer.text for offer in list_memory_choices(None)]
+
+
+def test_control_characters_of_a_fact_do_not_reach_the_screen(command: Command) -> None:
+    assert "control character" in run(command, "add", "a \x1b[31m b").err
+    add(command, "one\n\u202etwo")
+    assert "\u202e" not in run(command).out
+    assert "\u202e" not in run(command, "show", json.loads(run(command, "list", "--json").out)["id"]).out

@@ -1,0 +1,59 @@
+"""`recall` finds what a session no longer has in view: its old messages, results and sub-agents."""
+
+from pathlib import Path
+
+from sandbur import Agent, Memory, tool
+from sandbur.testing import ScriptedModel, ToolCall
+
+FILLER = "Nothing of interest. " * 200
+
+
+@tool(effect="read")
+def read_log(name: str) -> str:
+    """Read a log."""
+    return f"{FILLER}The valve of boiler 17 was replaced by Quentin in Marseille. {FILLER}"
+
+
+def find_results(model: ScriptedModel) -> list[str]:
+    return [one.content for message in model.requests[-1].messages for one in message.tool_results]
+
+
+async def test_old_messages_and_results_are_found_after_a_compression(tmp_path: Path) -> None:
+    turns = [ToolCall("read_log", name="a"), "I read it."]
+    model = ScriptedModel(
+        [*turns, "ok", "ok", ToolCall("memory", command="recall", query="boiler valve"), "x"]
+    )
+    agent = Agent(model, memory="agent", tools=[read_log], cwd=tmp_path, store=f"sqlite:///{tmp_path}/m.db")
+    async with agent.session() as session:
+        await session.run("Read the log. My favourite bird is the bittern.")
+        for _ in range(2):
+            await session.run(FILLER)
+        await session.run("Who replaced the valve?")
+    found = find_results(model)[-1]
+    assert "From this session:" in found
+    assert "[result of read_log, handle " in found
+    assert "boiler 17 was replaced by Quentin" in found
+    assert len(found) < 8000
+
+
+async def test_what_a_sub_agent_said_is_found_with_its_name(tmp_path: Path) -> None:
+    helper = Agent(ScriptedModel(["The bittern nests in reeds."]), name="birds", description="knows birds")
+    task = ToolCall("task", description="nests", prompt="Where does it nest?", agent="birds")
+    model = ScriptedModel([task, ToolCall("memory", command="recall", query="reeds nests"), "x"])
+    agent = Agent(model, memory="agent", agents=[helper], cwd=tmp_path, store=f"sqlite:///{tmp_path}/m.db")
+    await agent.run("Find out about birds.")
+    assert "your answer] The bittern nests in reeds." in find_results(model)[-1]
+    assert "[sub-agent " in find_results(model)[-1]
+
+
+async def test_facts_come_before_messages_and_nothing_is_found_for_other_words(tmp_path: Path) -> None:
+    calls = [ToolCall("memory", command="recall", query=query) for query in ("port shop", "zzqq", "?!")]
+    model = ScriptedModel([*calls, "x"])
+    agent = Agent(model, memory="agent", cwd=tmp_path, store=f"sqlite:///{tmp_path}/m.db")
+    await Memory.of_agent(agent).add("The port of the shop is 9090", path="port.md")
+    await agent.run("I asked about the port of the shop")
+    first, second, third = find_results(model)
+    assert first.startswith("From memory:\n/memories/project/port.md (written on ")
+    assert "From this session:\n[the user] I asked about the port" in first
+    assert second.startswith("Nothing matches.")
+    assert third.startswith("The query has no words.")

@@ -1,0 +1,1 @@
+"""`sandbur memory` and `/memory`: what outlives a session, looked at and corrected by a person."""
