@@ -36,6 +36,10 @@ _APPROVED = (
 )
 _ASKS_AGAIN = "The user approved plan {number} then, and has to approve it again. Propose it again:\n{text}"
 _OPEN = "A plan is open. Finish or abandon it first."
+_HELD = (
+    "The user approved the plan of this turn, and no other plan takes its place before the turn ends. Answer"
+    " the user, or propose a plan for what is still to do."
+)
 _ENDED_NOTES = {
     "done": "The plan is finished: {text}\nAnswer the user now.",
     "abandoned": "The plan is abandoned: {text}\nIts open steps are not done. Answer the user now.",
@@ -168,6 +172,8 @@ def _refuse_reopening(state: ApplicationState, change: PlanChange) -> str:
     found = next((one for one in past if one.number == change.number), None)
     if found is None:
         return _describe_unknown(past, change.number)
+    if change.plan is None and state.turn_open and state.approved_plan is not None:
+        return _HELD
     if found.approved_text and change.plan is None:
         return _ASKS_AGAIN.format(number=found.number, text=found.approved_text)
     return ""
