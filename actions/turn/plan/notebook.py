@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from ....state.application import NOTES_PLANS, ApplicationState, VibeStep
@@ -15,6 +15,7 @@ from ....state.conversation.plan_notebook import (
     PastStep,
     PlanChange,
     PlanFacts,
+    StepStatus,
 )
 from ...ports import Ports
 from ...ports.events import MessageAdded, Notice, PlanChanged, StepChanged
@@ -115,8 +116,10 @@ def _next_number(state: ApplicationState) -> int:
 
 
 def _to_past(state: ApplicationState, number: int) -> PastPlan:
-    facts, steps = state.plan_facts, state.vibe_plan
-    is_done = all(step.status in ("completed", "skipped") for step in steps)
+    facts, steps, approved = state.plan_facts, state.vibe_plan, state.approved_plan
+    # The steps of a plan before an approved one do not belong to it.
+    own = steps if approved is None else steps[-len(approved.steps) :]
+    is_done = all(step.status in ("completed", "skipped") for step in own)
     return PastPlan(
         number=number,
         goal=state.current_goal or "",
@@ -133,7 +136,7 @@ def _to_past(state: ApplicationState, number: int) -> PastPlan:
         name=facts.name,
         expects=facts.expects,
         outcome=facts.outcome[:_MOST_OUTCOME_CHARS],
-        approved_text=state.approved_plan.text if state.approved_plan is not None else "",
+        approved_text=approved.text if approved is not None else "",
     )
 
 
@@ -252,18 +255,39 @@ def _reopen(state: ApplicationState, change: PlanChange) -> Changes:
     others = tuple(one for one in past if one.number != found.number)
     facts = _rename(PlanFacts(name=found.name, expects=found.expects), change)
     steps = _find_remaining_steps(found, change.plan)
-    return {**_start(found.goal, steps, change.plan), "plan_facts": facts, "past_plans": others}
+    started = {**_start(found.goal, steps, change.plan), **_leave_plan_mode(state, change.plan)}
+    return {**started, "plan_facts": facts, "past_plans": others}
 
 
 def _find_remaining_steps(past: PastPlan, plan: ApprovedPlan | None) -> tuple[VibeStep, ...]:
-    """Return the steps of an earlier plan. Those that were completed stay so, unless all of them were."""
-    known = {one.description: one for one in past.steps if one.status == "completed"}
-    if len(known) == len(past.steps):
-        known = {}
+    """Return the steps of an earlier plan, with those that were completed or skipped.
+
+    If nothing would be left to do, the completed ones begin again, and without any the skipped ones.
+    """
     steps = _to_steps(past.steps) if plan is None else to_vibe_steps(plan)
+    kinds: tuple[tuple[StepStatus, ...], ...] = (("completed", "skipped"), ("skipped",))
+    for kept in kinds:
+        found = _keep_ended(steps, past.steps, kept)
+        if any(step.status == "pending" for step in found):
+            return found
+    return steps
+
+
+def _keep_ended(
+    steps: Sequence[VibeStep], past: Sequence[PastStep], kept: Collection[StepStatus]
+) -> tuple[VibeStep, ...]:
+    """Return the steps of a plan with the status and the outcome that they had in an earlier one.
+
+    Those of an approved plan are the last ones there: steps of a plan before it may precede them.
+    """
+    known = {
+        step.step_id: one
+        for step, one in zip(reversed(steps), reversed(past), strict=False)
+        if one.description == step.description and one.status in kept
+    }
     return tuple(
-        step.model_copy(update={"status": "completed", "analysis": known[step.description].outcome})
-        if step.description in known
+        step.model_copy(update={"status": one.status, "analysis": one.outcome})
+        if (one := known.get(step.step_id)) is not None
         else step
         for step in steps
     )
@@ -274,8 +298,13 @@ def _begin(state: ApplicationState, change: PlanChange) -> Changes:
     facts = {"plan_facts": PlanFacts(name=change.name, expects=expects)}
     if (plan := change.plan) is None:
         return {**_start(change.goal, _to_steps(change.steps), None), **facts}
-    mode = {"execution_mode": "interactive"} if state.execution_mode == "plan" else {}
-    return {**_start(plan.goal, to_vibe_steps(plan), plan), **facts, **mode}
+    return {**_start(plan.goal, to_vibe_steps(plan), plan), **facts, **_leave_plan_mode(state, plan)}
+
+
+def _leave_plan_mode(state: ApplicationState, plan: ApprovedPlan | None) -> Changes:
+    """Return the change of the mode for an approved plan: in plan mode none of its steps could be done."""
+    is_held_back = plan is not None and state.execution_mode == "plan"
+    return {"execution_mode": "interactive"} if is_held_back else {}
 
 
 def _start(goal: str, steps: tuple[VibeStep, ...], plan: ApprovedPlan | None) -> Changes:
