@@ -21,7 +21,7 @@ from ...ports import Ports
 from ...ports.events import MessageAdded, Notice, PlanChanged, StepChanged
 from ..burr_action import Changes
 from ..steering import find_person_messages
-from .approved import mask_plan, to_vibe_steps
+from .approved import find_last_number, mask_plan, to_vibe_steps
 from .decision_tools import MAX_STEPS, START_PLAN
 from .plan_budget import begin_counting
 from .step_turn import step_line, with_step
@@ -211,7 +211,8 @@ def _revise(state: ApplicationState, change: PlanChange) -> Changes:
         return {"plan_facts": facts}
     started = tuple(step for step in state.vibe_plan if step.status != "pending")
     phase = {"phase": "working"} if state.phase == "answering" else {}
-    return {"plan_facts": facts, "vibe_plan": (*started, *_to_steps(change.steps, len(started))), **phase}
+    steps = _to_steps(change.steps, find_last_number(started))
+    return {"plan_facts": facts, "vibe_plan": (*started, *steps), **phase}
 
 
 def _rename(facts: PlanFacts, change: PlanChange) -> PlanFacts:
@@ -219,10 +220,10 @@ def _rename(facts: PlanFacts, change: PlanChange) -> PlanFacts:
     return facts.model_copy(update=named)
 
 
-def _to_steps(steps: Sequence[NotedStep | PastStep], after: int = 0) -> tuple[VibeStep, ...]:
+def _to_steps(steps: Sequence[NotedStep | PastStep], last: int = 0) -> tuple[VibeStep, ...]:
     return tuple(
         VibeStep(step_id=str(number), description=step.description, expects=step.expects)
-        for number, step in enumerate(steps, after + 1)
+        for number, step in enumerate(steps, last + 1)
     )
 
 
