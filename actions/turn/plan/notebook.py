@@ -21,7 +21,7 @@ from ...ports import Ports
 from ...ports.events import MessageAdded, Notice, PlanChanged, StepChanged
 from ..burr_action import Changes
 from ..steering import find_person_messages
-from .approved import find_last_number, mask_plan, to_vibe_steps
+from .approved import find_last_number, mask_plan, name_steps_before, to_vibe_steps
 from .decision_tools import MAX_STEPS, START_PLAN
 from .plan_budget import begin_counting
 from .step_turn import step_line, with_step
@@ -222,7 +222,12 @@ def _rename(facts: PlanFacts, change: PlanChange) -> PlanFacts:
 
 def _to_steps(steps: Sequence[NotedStep | PastStep], last: int = 0) -> tuple[VibeStep, ...]:
     return tuple(
-        VibeStep(step_id=str(number), description=step.description, expects=step.expects)
+        VibeStep(
+            step_id=str(number),
+            description=step.description,
+            expects=step.expects,
+            after=name_steps_before(step.after, last) if isinstance(step, NotedStep) else None,
+        )
         for number, step in enumerate(steps, last + 1)
     )
 
@@ -346,7 +351,9 @@ def begin_by_person(closed: ApplicationState, change: PlanChange, ports: Ports) 
 def end_by_person(closed: ApplicationState, change: PlanChange, ports: Ports) -> Changes:
     """Return the changes by which a person ends the plan, of which the next request tells the model."""
     idle = closed.model_copy(update={"turn_open": False, "phase": "idle"})
-    kept = {"vibe_plan": idle.vibe_plan, "current_goal": idle.current_goal, "plan_facts": idle.plan_facts}
+    # An approved plan allows nothing between turns. It stays, so that a reopening asks about it again.
+    names = ("vibe_plan", "current_goal", "plan_facts", "approved_plan")
+    kept = {name: getattr(idle, name) for name in names}
     if why := refuse(idle, change):
         ports.emit(Notice(why))
         return {**kept, "chat_history": idle.chat_history, "turn_open": False}
@@ -371,6 +378,7 @@ def mask_change(change: PlanChange, mask: Callable[[str], str]) -> PlanChange:
     """Return a change of the plan without secrets."""
     texts: dict[str, Any] = {key: mask(getattr(change, key)) for key in ("goal", "name", "expects", "text")}
     steps = tuple(
-        NotedStep(description=mask(step.description), expects=mask(step.expects)) for step in change.steps
+        step.model_copy(update={"description": mask(step.description), "expects": mask(step.expects)})
+        for step in change.steps
     )
     return change.model_copy(update={**texts, "steps": steps, "plan": mask_plan(change.plan, mask)})

@@ -189,3 +189,21 @@ async def test_an_approved_plan_that_is_reopened_ends_plan_mode(store: Store, tm
     assert (end.status, session.state.execution_mode) == ("done", "interactive")
     assert (tmp_path / "x.txt").exists()
     await require_sound_notebook(store, tmp_path)
+
+
+async def test_a_plan_that_a_person_abandoned_is_asked_about_again(store: Store, tmp_path: Path) -> None:
+    turns: list[Turn] = [propose(APPROVED), write("z.txt"), "Hello.", notebook("reopen", number=1), "I see."]
+    session = await open_with_notebook(store, tmp_path, *turns)
+    await collect(session.send("write a file"))
+    await approve(session)
+    change = PlanChange(command="abandon", text="not today")
+    await collect(session.change_plan(change, "/plan abandon"))
+    assert list_past(session.state)[-1].approved_text == APPROVED.strip()
+    assert session.state.plan_terms is not None
+    assert session.state.plan_terms.rules == ()
+    await collect(session.send("hello"))
+    _, end = await collect(session.send("go on"))
+    (answer,) = [one for message in session.state.chat_history for one in message.tool_results][-1:]
+    assert "has to approve it again" in answer.content
+    assert (end.status, session.state.vibe_plan, session.state.approved_plan) == ("done", (), None)
+    await require_sound_notebook(store, tmp_path)
