@@ -58,13 +58,15 @@ def renew_spent_budgets(state: ApplicationState) -> dict[str, Any]:
 
 
 def _list_counts(state: ApplicationState, running: Usage) -> Iterator[_Count]:
-    """Yield the budgets that limit the next model call: that of the plan, and that of the present step."""
+    """Yield the budgets that limit the next model call: that of the plan, until its turn ends, and that of
+    the present step.
+    """
     used, plan = state.plan_usage, state.approved_plan
-    if used is None or plan is None or state.phase != "working":
+    if used is None or plan is None or not state.turn_open:
         return
     if plan.budget is not None:
         yield _Count("plan", "the plan", plan.budget, used.plan + running)
-    step = state.present_step
+    step = state.present_step if state.phase == "working" else None
     if step is not None and step.budget is not None:
         yield _Count("step", f"step {step.step_id} of the plan", step.budget, used.step + running)
 

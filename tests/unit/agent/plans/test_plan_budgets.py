@@ -3,7 +3,20 @@
 from pathlib import Path
 
 import pytest
-from support.models.plans import FINISH, approve, list_tools, open_with_plans, propose, require_sound, write
+from support.models.plans import (
+    FAIL,
+    FINISH,
+    Calls,
+    approve,
+    list_tools,
+    notebook,
+    open_with_notebook,
+    open_with_plans,
+    propose,
+    require_sound,
+    require_sound_notebook,
+    write,
+)
 from support.models.real_ports import open_real
 from support.models.scripted import ScriptedModel, collect
 
@@ -108,13 +121,38 @@ async def test_each_step_has_a_budget_of_its_own(store: Store, tmp_path: Path) -
     await require_sound(store, tmp_path)
 
 
-async def test_the_answer_after_the_plan_is_not_counted(store: Store, tmp_path: Path) -> None:
-    text = plan("0.02 USD")
-    model = ScriptedModel(propose(text), FINISH, FINISH, "Done.", cost_usd=0.01)
+async def test_the_answer_after_the_plan_is_counted_until_the_turn_ends(store: Store, tmp_path: Path) -> None:
+    model = ScriptedModel(propose(plan("0.03 USD")), FINISH, FINISH, "Done.", "Hello.", cost_usd=0.01)
     session = await open_with_plans(store, tmp_path, model)
     await collect(session.send("go"))
     _, end = await approve(session)
     assert (end.status, end.result) == ("done", "Done.")
+    _, end = await collect(session.send("hello"))
+    assert (end.status, end.result) == ("done", "Hello.")
+
+
+async def test_a_resume_lets_a_plan_that_is_done_be_answered(store: Store, tmp_path: Path) -> None:
+    model = ScriptedModel(propose(plan("0.02 USD")), FINISH, FINISH, "Done.", cost_usd=0.01)
+    session = await open_with_plans(store, tmp_path, model)
+    await collect(session.send("go"))
+    _, end = await approve(session)
+    assert end.status == "budget_limit"
+    _, end = await collect(session.carry_on())
+    assert (end.status, end.result) == ("done", "Done.")
+    await require_sound(store, tmp_path)
+
+
+@pytest.mark.parametrize("ending", [notebook("finish", text="ok"), notebook("abandon", text="no"), FAIL])
+async def test_the_model_cannot_work_past_a_budget_by_ending_the_plan(
+    store: Store, tmp_path: Path, ending: Calls
+) -> None:
+    looks = [[("list_directory", {"path": str(number)})] for number in range(5)]
+    proposal = propose(plan("9 tokens"))
+    session = await open_with_notebook(store, tmp_path, proposal, ending, *looks, "Done.")
+    await collect(session.send("go"))
+    _, end = await approve(session)
+    assert (end.status, session.state.usage.llm_calls) == ("budget_limit", 2)
+    await require_sound_notebook(store, tmp_path)
 
 
 async def test_an_unknown_cost_ends_the_work_of_a_plan_with_a_budget_in_usd(
