@@ -448,7 +448,8 @@ class Session:
         if given.first is None:
             self.waiting.judge_again()
             tries = allow_another_try(self.state, self.ports) if self.state.rejected_answers else {}
-            position.change(bad_rounds=0, **tries, **renew_spent_budgets(self.state))
+            used_by_agents = await position.count_open_agents()
+            position.change(bad_rounds=0, **tries, **renew_spent_budgets(self.state, used_by_agents))
             run.go_on_from(self._open_request)
         elif given.first == "prompt" and not given.is_command:
             self.inbox.include_next()
