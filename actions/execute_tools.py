@@ -69,6 +69,7 @@ from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
         "replans",
         "plan_facts",
         "past_plans",
+        "parallel_steps",
     ],
     runs_calls=True,
     step_kind="results",

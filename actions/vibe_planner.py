@@ -8,7 +8,7 @@ from .ports.events import MessageAdded, PlanChanged
 from .turn.burr_action import Changes, graph_action
 from .turn.calls.proposals import answer_all, record_wishes, with_unique_ids
 from .turn.model_call import CALL_READS, REPLY_FIELDS, CutReply, KeptReply, apply_reply, ask, overflow
-from .turn.plan.approved import name_steps_before
+from .turn.plan.approved import find_last_number, name_steps_before
 from .turn.plan.decision_tools import (
     PLAN_FINISHED,
     SUBMIT_PLAN,
@@ -65,11 +65,12 @@ def _plan_steps(before: ApplicationState, reply: Reply, message: Message) -> Cha
         steps = [PlannedStep(description=before.current_goal or message.text or "Do what the user asked.")]
     history = history.append(*answer_all(message, accepted, "Not run: only a plan was requested."))
     started = tuple(step for step in before.vibe_plan if step.status != "pending")
+    last = find_last_number(started)
     added = tuple(
         VibeStep(
-            step_id=str(len(started) + number),
+            step_id=str(last + number),
             description=step.description,
-            after=name_steps_before(step.after, len(started)),
+            after=name_steps_before(step.after, last),
         )
         for number, step in enumerate(steps, 1)
     )

@@ -53,6 +53,8 @@ class Conditions(Record):
     """Maps a tool to the digest of its description for the model."""
     flow_tools: tuple[str, ...] = Field((), exclude_if=not_)
     """The tools that only flows call; no model gets them."""
+    notebook: str = Field("", exclude_if=not_)
+    """The tool by which the model changed its plan; empty: it had none."""
     plan_digest: str = Field("", exclude_if=not_)
     """In the session of a sub-agent that works on a step of an approved plan: the digest of that plan."""
     plan_rules: tuple[str, ...] = Field((), exclude_if=not_)

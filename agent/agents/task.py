@@ -15,6 +15,7 @@ from ...state.calls import relayed_call_id
 from ...state.conversation.messages import Message, UserContent
 from ...state.session import SpawnedBy
 from ..runtime.agent_definition import SubAgentDefinition
+from ..session.position import count_usage_since
 from ..session.session import Session
 from .markdown.agent_spec import AgentSpec
 
@@ -116,12 +117,7 @@ def describe_sub_agent(child_id: str, by: SpawnedBy, call_id: str, task: Task) -
 
 def count_usage(child: Session, call_id: str) -> Usage:
     """Return what a sub-agent used since a call asked for its work, with answers to a person meanwhile."""
-    by, before = child.settings.spawned_by, child.state.run_options.used_before
-    if by is not None and by.call_id == call_id:
-        return child.state.usage
-    if before is None or None in before.model_dump().values():
-        return child.state.turn_usage
-    return child.state.usage - before
+    return count_usage_since(child.state, child.settings.spawned_by, call_id)
 
 
 def describe_stopped_child(parent_id: str, call_id: str) -> str:

@@ -8,10 +8,11 @@ from functools import partial
 from itertools import zip_longest
 
 from ...state.conversation.approved_plan import ApprovedPlan, ApprovedStep, PlanBudget
-from .plan_text import PERMISSIONS, UnreadablePlan, parse_plan
+from .plan_text import NOTHING, PERMISSIONS, UnreadablePlan, parse_plan
 
 _WIDER, _ADDED, _REMOVED, _CHANGED = "!", "+", "-", "~"
 _SAME = "It is the plan that was approved before, unchanged."
+_REORDERED = f"{_CHANGED} its lines are in another order"
 _NO_STEP = ApprovedStep(description="")
 
 _StepPair = tuple[str, ApprovedStep, ApprovedStep]
@@ -29,10 +30,10 @@ def describe_difference(earlier: ApprovedPlan, text: str) -> str:
         old = parse_plan(earlier.text, _AS_WRITTEN)
     except UnreadablePlan:  # the stored text has no secrets, and may be no plan any more
         return f"The plan that was approved before, {earlier.digest[:12]}, cannot be compared."
-    lines = sorted(_list_changes(old, new), key=lambda line: line[0] != _WIDER)
-    return "\n".join(
-        [f"Compared with the approved plan {earlier.digest[:12]}:", *lines] if lines else [_SAME]
-    )
+    if old.model_copy(update={"text": ""}) == new.model_copy(update={"text": ""}):
+        return _SAME
+    lines = sorted(_list_changes(old, new), key=lambda line: line[0] != _WIDER) or [_REORDERED]
+    return "\n".join([f"Compared with the approved plan {earlier.digest[:12]}:", *lines])
 
 
 def _keep(key: str, value: str) -> Iterator[str]:
@@ -46,6 +47,8 @@ _AS_WRITTEN: Mapping[str, Callable[[str], Iterator[str]]] = {key: partial(_keep,
 def _list_changes(old: ApprovedPlan, new: ApprovedPlan) -> Iterator[str]:
     if old.goal != new.goal:
         yield f"{_CHANGED} goal: {new.goal} (it was: {old.goal})"
+    if old.expects != new.expects:
+        yield f"{_CHANGED} expects of the plan: {new.expects or NOTHING} (it was: {old.expects or NOTHING})"
     yield from _compare_budgets("the plan", old.budget, new.budget)
     for name, before, after in _pair_steps(old.steps, new.steps):
         yield from _describe_step(name, before, after)
@@ -53,6 +56,9 @@ def _list_changes(old: ApprovedPlan, new: ApprovedPlan) -> Iterator[str]:
         yield from (f"{_REMOVED} allows less in {name}: {one}" for one in _subtract(before, after))
         if _NO_STEP not in (before, after):
             yield from _compare_budgets(name, before.budget, after.budget)
+            if before.after != after.after:
+                orders = _describe_order(after), _describe_order(before)
+                yield f"{_CHANGED} {name} comes after {' instead of '.join(orders)}"
 
 
 def _pair_steps(old: Sequence[ApprovedStep], new: Sequence[ApprovedStep]) -> Iterator[_StepPair]:
@@ -84,6 +90,13 @@ def _describe_step(name: str, before: ApprovedStep, after: ApprovedStep) -> Iter
 def _subtract(step: ApprovedStep, other: ApprovedStep) -> Iterator[str]:
     """Yield the permissions of a step that the other one does not have."""
     return (one for one in step.allows if one not in other.allows)
+
+
+def _describe_order(step: ApprovedStep) -> str:
+    """Return the steps that have to end before a step, in words."""
+    if step.after is None:
+        return "all earlier steps"
+    return ", ".join(map(str, step.after)) or NOTHING
 
 
 def _title_of(step: ApprovedStep) -> str:

@@ -115,12 +115,14 @@ def _fill(saved: SavedPlan, values: Mapping[str, str]) -> str:
 
 
 def begin_saved(name: str, plan: ApprovedPlan) -> PlanChange:
-    """Return the change that begins a plan. A plan with permissions binds, so that the caller needs a
-    person's decision for exactly this plan.
+    """Return the change that begins a plan. A plan with permissions or a budget binds, so that the caller
+    needs a person's decision for exactly this plan.
     """
-    if any(step.allows for step in plan.steps):
+    if plan.binds:
         return PlanChange(command="begin", name=name, plan=plan)
-    steps = tuple(NotedStep(description=step.description, expects=step.expects) for step in plan.steps)
+    steps = tuple(
+        NotedStep(description=step.description, expects=step.expects, after=step.after) for step in plan.steps
+    )
     return PlanChange(command="begin", name=name, goal=plan.goal, expects=plan.expects, steps=steps)
 
 

@@ -36,6 +36,7 @@ from ...actions.turn.calls.approval_fingerprint import take_fingerprint
 from ...actions.turn.calls.tool_results import session_temp
 from ...actions.turn.output.format import OutputFormat, output_format
 from ...actions.turn.plan.decision_tools import final_answer, list_decision_tools
+from ...actions.turn.plan.hints import find_notebook_tool
 from ...state.application import ExecutionMode, PlanTerms
 from ...state.calls import ApprovalFingerprint, PendingCall
 from ...state.conversation.messages import NO_EQUIPMENT, encodable
@@ -373,6 +374,7 @@ def conditions_of(settings: SessionSettings, ports: Ports) -> Conditions:
         ephemeral={name: most for name, tool in ports.toolbox.items() if (most := tool.traits.ephemeral)},
         tools={spec.name: tool_digest(spec) for spec in ports.requests.first_offer.specs},
         flow_tools=tuple(name for name, tool in ports.toolbox.items() if tool.traits.is_of_flow),
+        notebook=find_notebook_tool(ports.toolbox),
         plan_digest="" if terms is None else terms.digest,
         plan_rules=() if terms is None else terms.rules,
         versions={spec.name: spec.version for spec in ports.requests.first_offer.specs if spec.version},

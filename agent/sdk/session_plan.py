@@ -72,7 +72,7 @@ RunPlan = Callable[[PlanStart, bool], Awaitable[RunResult[OutputT]]]
 class SessionPlan(Generic[OutputT]):
     """The plan of a session. The rules are those of the model's tool `plan`.
 
-    A plan with permissions needs an approval. A change that is not possible raises `UsageError`.
+    A plan with permissions or a budget needs an approval. A change that is not possible raises `UsageError`.
     """
 
     def __init__(self, session: Callable[[], Session], run: RunPlan[OutputT]) -> None:
@@ -106,13 +106,13 @@ class SessionPlan(Generic[OutputT]):
         """Begin a turn with a plan as Markdown, in the form of saved plans; return its result.
 
         With `approve`, the program approves exactly this text with all that it may do. Raises `UsageError`
-        with the line of a text that is no plan, and for permissions that are not approved.
+        with the line of a text that is no plan, and for permissions or a budget that are not approved.
         """
         plan = self._parse(text, "The plan")
         change: PlanChange = load(f"{_PLANS}.saved_plans:begin_saved")("", plan)
         if change.plan is not None and not approve:
             raise UsageError(
-                "This plan names what it may do.", "Pass approve=True to approve exactly this text."
+                "This plan names what it may do or use.", "Pass approve=True to approve exactly this text."
             )
         return await self._change(change, message or plan.goal)
 

@@ -1,7 +1,7 @@
 """The position of a session: keeps Burr's application and the store in step with each other."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -9,18 +9,19 @@ from typing import Any
 from burr.core import Application
 
 from ...actions.ports.events import Notice
-from ...state.application import ApplicationState
+from ...state.application import ApplicationState, Usage
 from ...state.databases.database import route_notices
 from ...state.errors import SandburError, SessionHeld, StoreError
 from ...state.process.cancellation import run_to_end
 from ...state.process.identity import make_runner_name
-from ...state.session import SessionSettings, make_title
+from ...state.session import SessionSettings, SessionSummary, SpawnedBy, make_title
 from ...state.store.journal import find_unused_reply
 from ...state.store.sessions.listing import read_beat_s
 from ...state.store.store import Store
 from ...state.store.writer import SessionWriter
 from ...state.trace import ModelCalled
 
+_CHILDREN_PER_PAGE = 100
 _PRIOR_STEP, _SEQUENCE_ID = "__PRIOR_STEP", "__SEQUENCE_ID"
 """Burr's own fields: the name of the action that ran last, and the number of its step."""
 
@@ -74,6 +75,16 @@ class Position:
         """Abandon an interrupted turn: the next action is the entry point, which closes open calls and
         steps."""
         self.application.update_state(self.application.state.wipe(delete=[_PRIOR_STEP]))
+
+    async def count_open_agents(self) -> Usage:
+        """Return what the sub-agents of open calls used, which the state does not contain yet.
+
+        Only the budget of a plan needs it; without one nothing is read.
+        """
+        if self.state.plan_usage is None or not self.state.pending_tool_calls:
+            return Usage()
+        count = partial(_count_open_agents, self.store, self.session_id, self.state)
+        return await self.store.database.offload(count)
 
     async def claim(self, settings: SessionSettings, message: str) -> None:
         """Acquire the lease. The next commit writes it together with its records.
@@ -220,3 +231,37 @@ class Position:
 
 def _ignore(error: SandburError) -> None:
     pass
+
+
+def count_usage_since(state: ApplicationState, by: SpawnedBy | None, call_id: str) -> Usage:
+    """Return what a sub-agent used since a call asked for its work, with answers to a person meanwhile.
+
+    `by` is the call that began its session.
+    """
+    before = state.run_options.used_before
+    if by is not None and by.call_id == call_id:
+        return state.usage
+    if before is None or None in before.model_dump().values():
+        return state.turn_usage
+    return state.usage - before
+
+
+def _count_open_agents(store: Store, session_id: str, state: ApplicationState) -> Usage:
+    """Return what the sub-agents of the open calls of a session used, with those that they started."""
+    open_calls = {call.call_id for call in state.pending_tool_calls if call.sub_agent is None}
+    used = Usage()
+    for summary in _list_children(store, session_id) if open_calls else ():
+        found = SessionWriter(store.database, summary.id, ApplicationState).load()
+        child = ApplicationState() if found is None else ApplicationState.model_construct(**found[3])
+        call_id = child.run_options.task
+        if call_id in open_calls:
+            by = store.index.settings(summary.id).spawned_by
+            used += count_usage_since(child, by, call_id) + _count_open_agents(store, summary.id, child)
+    return used
+
+
+def _list_children(store: Store, session_id: str) -> Iterator[SessionSummary]:
+    cursor = None
+    while page := store.index.children_of(session_id, _CHILDREN_PER_PAGE, cursor):
+        yield from page
+        cursor = (page[-1].created_at, page[-1].id)

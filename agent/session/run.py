@@ -150,7 +150,7 @@ class Run:
         self._used = Usage()
         """The usage of the run, including that of its sub-agents."""
         self._used_by_agents = Usage()
-        """The usage of sub-agents in the current action. Their results will add it to the state."""
+        """The usage of the sub-agents of open calls. Their results will add it to the state."""
         self._check_parent = check_parent
         self.sub_agents = 0
         """The number of sub-agents that the run and its sub-agents have started."""
@@ -349,6 +349,7 @@ class Run:
         self._ports.events.listener = held_back.append
         if self._given.first is None:
             await self._position.take()
+            self._used_by_agents = await self._count_open_agents()
         else:
             await self._steps(halt_after=[self._given.first], inputs=self._given.inputs)
         self._ports.events.listener = self._take
@@ -423,7 +424,7 @@ class Run:
             self._last = action.name
             self._read, self._before = "", self._position.application.state
             await step.get()
-            self._used_by_agents = Usage()
+            self._used_by_agents = await self._count_open_agents()
             # Burr leaves this generator open; the event loop would close it with a task of its own.
             await step.streaming_result_generator.aclose()
             await self._wait_for_reader()
@@ -431,6 +432,14 @@ class Run:
                 self._check_hooks()
                 self._check_repetition()
                 self._check_limits()
+
+    async def _count_open_agents(self) -> Usage:
+        """Return what the sub-agents of open calls used before the current action.
+
+        A person who resumes a run agrees to what is unknown of it.
+        """
+        used = await self._position.count_open_agents()
+        return used.count_unknown_as_zero() if self._given.first is None else used
 
     async def _wait_for_reader(self) -> None:
         """Wait until the reader has every event, so that unread ones cannot pile up.

@@ -48,6 +48,8 @@ from .run_result import make_run_finished
 from .secrets import mask_content
 from .waiting_calls import SessionRules, WaitingCalls
 
+_PLAN_IS_HELD, _LET_IT_END = "The plan cannot be changed during a run.", "Let the run end, or interrupt it."
+
 
 class Session:
     """One session in memory. Only one run at a time; its iterator of events ends with one `RunFinished`."""
@@ -146,6 +148,8 @@ class Session:
             answer = answer_command(content.strip(), self.state, self.ports.router is not None)
         if answer is not None and self.next_action != "prompt":
             # The turn is not finished, and a command does not end it.
+            if self._position.is_held and "vibe_plan" in answer.changes:
+                return self._answer(f"{_PLAN_IS_HELD} {_LET_IT_END}")
             self._position.change(**answer.changes)
             return self._answer(answer.notice)
         inputs = {"user_input": content, **({"hub_messages": tuple(hub_messages)} if hub_messages else {})}
@@ -189,7 +193,7 @@ class Session:
         Raises `UsageError` during a run, or if the change is not possible.
         """
         if self._position.is_held:
-            raise UsageError("The plan cannot be changed during a run.", "Let the run end, or interrupt it.")
+            raise UsageError(_PLAN_IS_HELD, _LET_IT_END)
         if not self.state.turn_open:
             raise UsageError("No plan is open.", "An earlier plan can be reopened.")
         masked = mask_change(change, self._mask_text)
@@ -444,7 +448,8 @@ class Session:
         if given.first is None:
             self.waiting.judge_again()
             tries = allow_another_try(self.state, self.ports) if self.state.rejected_answers else {}
-            position.change(bad_rounds=0, **tries, **renew_spent_budgets(self.state))
+            used_by_agents = await position.count_open_agents()
+            position.change(bad_rounds=0, **tries, **renew_spent_budgets(self.state, used_by_agents))
             run.go_on_from(self._open_request)
         elif given.first == "prompt" and not given.is_command:
             self.inbox.include_next()

@@ -47,6 +47,12 @@ class ApprovedPlan(Record):
     budget: PlanBudget | None = Field(default=None, exclude_if=partial(is_, None))
     """The budget of the whole plan."""
 
+    @property
+    def binds(self) -> bool:
+        """Return whether the plan needs the decision of a person: it allows something, or has a budget."""
+        budgets = (self.budget, *(step.budget for step in self.steps))
+        return any(step.allows for step in self.steps) or any(budget is not None for budget in budgets)
+
     @cached_property
     def digest(self) -> str:
         """Return the SHA-256 of the plan. Plans that differ in anything have different digests."""

@@ -30,6 +30,8 @@ class NotedStep(Record):
     description: str
     expects: str = Field(default="", exclude_if=not_)
     """The result that shows that the step is done."""
+    after: tuple[int, ...] | None = Field(default=None, exclude_if=partial(is_, None))
+    """The numbers of the earlier new steps, from 1, that have to end before; None: all earlier steps."""
 
 
 class PlanFacts(Record):
@@ -78,9 +80,9 @@ class PlanChange(Record):
     """`revise`: other steps replace those that have not begun; `finish`, `abandon`: the plan ends; `reopen`:
     an earlier plan becomes the current one; `begin`: a saved plan does."""
     steps: tuple[NotedStep, ...] = Field(default=(), exclude_if=not_)
-    """For `revise`: the steps that are still to do. For `begin`: the steps of a plan without permissions."""
+    """For `revise`: the steps that are still to do. For `begin`: the steps of a plan that does not bind."""
     goal: str = Field(default="", exclude_if=not_)
-    """For `begin`: the goal of a plan without permissions."""
+    """For `begin`: the goal of a plan that does not bind."""
     name: str = Field(default="", exclude_if=not_)
     """A new name of the plan; empty: it keeps its name."""
     expects: str = Field(default="", exclude_if=not_)

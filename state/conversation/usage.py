@@ -29,6 +29,9 @@ class Usage(Record):
     def __sub__(self, other: Usage) -> Usage:
         return self._combine(other, sub)
 
+    def count_unknown_as_zero(self) -> Usage:
+        return Usage.model_validate({name: value or 0 for name, value in self.model_dump().items()})
+
     def _combine(self, other: Usage, operation: Callable[[Any, Any], Any]) -> Usage:
         pairs = {name: (getattr(self, name), getattr(other, name)) for name in Usage.model_fields}
         return Usage.model_validate(

@@ -42,8 +42,8 @@ from ...actions.turn.commands import MODES
 from ...agent.config.settings import Overrides
 from ...agent.models.connect import choose_model
 from ...agent.runtime.runtime import Runtime
+from ...agent.runtime.version import VERSION
 from ...agent.session.session import Session
-from ...agent.version import VERSION
 from ...state.application import ExecutionMode
 from ...state.errors import SessionNotFound, UsageError
 from ...state.store.sessions.listing import FolderFilter

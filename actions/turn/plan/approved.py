@@ -29,7 +29,8 @@ def begin_plan(state: ApplicationState, results: Iterable[ToolResult]) -> dict[s
         "workflow_mode": "vibe",
         "phase": "working",
         "current_goal": plan.goal,
-        "vibe_plan": (*ended, *to_vibe_steps(plan, len(ended))),
+        "vibe_plan": (*ended, *to_vibe_steps(plan, find_last_number(ended))),
+        "parallel_steps": (),
         "approved_plan": plan,
         **begin_counting(plan),
         "plan_facts": state.plan_facts.model_copy(update={"expects": plan.expects, "end": "", "outcome": ""}),
@@ -41,18 +42,26 @@ def begin_plan(state: ApplicationState, results: Iterable[ToolResult]) -> dict[s
     return changes
 
 
-def to_vibe_steps(plan: ApprovedPlan, ended: int = 0) -> tuple[VibeStep, ...]:
-    """Return the steps of a plan as pending ones that follow `ended` others."""
+def find_last_number(steps: Iterable[VibeStep]) -> int:
+    """Return the highest number of these steps, after which those of a revised plan go on; 0 for none.
+
+    It can be higher than their count: a step that had not begun may be gone from between them.
+    """
+    return max((int(step.step_id) for step in steps), default=0)
+
+
+def to_vibe_steps(plan: ApprovedPlan, last: int = 0) -> tuple[VibeStep, ...]:
+    """Return the steps of a plan as pending ones, numbered after step `last`."""
     return tuple(
         VibeStep(
             step_id=str(number),
             description=step.description,
             expects=step.expects,
             allows=step.allows,
-            after=name_steps_before(step.after, ended),
+            after=name_steps_before(step.after, last),
             budget=step.budget,
         )
-        for number, step in enumerate(plan.steps, ended + 1)
+        for number, step in enumerate(plan.steps, last + 1)
     )
 
 
@@ -65,10 +74,10 @@ def find_plan_terms(state: ApplicationState, ports: Ports, origin: Origin = "mod
     return None if origin == "plan" else state.plan_terms or ports.inputs.plan_terms
 
 
-def name_steps_before(after: Sequence[int] | None, ended: int) -> tuple[str, ...] | None:
-    """Return the ids of the steps with these numbers in a plan that follows `ended` other steps; None for
+def name_steps_before(after: Sequence[int] | None, last: int) -> tuple[str, ...] | None:
+    """Return the ids of the steps with these numbers in a plan whose steps follow step `last`; None for
     None."""
-    return None if after is None else tuple(str(ended + number) for number in sorted(set(after)))
+    return None if after is None else tuple(str(last + number) for number in sorted(set(after)))
 
 
 def mask_plan(plan: ApprovedPlan | None, mask: Callable[[str], str]) -> ApprovedPlan | None:

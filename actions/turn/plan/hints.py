@@ -5,6 +5,7 @@ from __future__ import annotations
 from ....state.application import NOTES_PLANS, ApplicationState, VibeStep
 from ....state.conversation.plan_notebook import PastPlan
 from ...ports import Toolbox
+from .approved import find_last_number
 from .decision_tools import FINISH_STEP, PLAN_FINISHED
 from .notebook import file_plan
 
@@ -46,7 +47,7 @@ def describe_step(state: ApplicationState, step: VibeStep, more: str = "", goal_
     """
     plan = "\n".join(f"{other.step_id}. [{other.status}] {other.description}" for other in state.vibe_plan)
     return (
-        f"Step {step.step_id} of {len(state.vibe_plan)}: {step.description}{more}\n\n"
+        f"Step {step.step_id} of {find_last_number(state.vibe_plan)}: {step.description}{more}\n\n"
         f"Goal: {state.current_goal}{goal_more}\nPlan:\n{plan}"
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from ....state.application import NOTES_PLANS, ApplicationState, VibeStep
@@ -15,12 +15,13 @@ from ....state.conversation.plan_notebook import (
     PastStep,
     PlanChange,
     PlanFacts,
+    StepStatus,
 )
 from ...ports import Ports
 from ...ports.events import MessageAdded, Notice, PlanChanged, StepChanged
 from ..burr_action import Changes
 from ..steering import find_person_messages
-from .approved import mask_plan, to_vibe_steps
+from .approved import find_last_number, mask_plan, name_steps_before, to_vibe_steps
 from .decision_tools import MAX_STEPS, START_PLAN
 from .plan_budget import begin_counting
 from .step_turn import step_line, with_step
@@ -36,6 +37,10 @@ _APPROVED = (
 )
 _ASKS_AGAIN = "The user approved plan {number} then, and has to approve it again. Propose it again:\n{text}"
 _OPEN = "A plan is open. Finish or abandon it first."
+_HELD = (
+    "The user approved the plan of this turn, and no other plan takes its place before the turn ends. Answer"
+    " the user, or propose a plan for what is still to do."
+)
 _ENDED_NOTES = {
     "done": "The plan is finished: {text}\nAnswer the user now.",
     "abandoned": "The plan is abandoned: {text}\nIts open steps are not done. Answer the user now.",
@@ -111,8 +116,10 @@ def _next_number(state: ApplicationState) -> int:
 
 
 def _to_past(state: ApplicationState, number: int) -> PastPlan:
-    facts, steps = state.plan_facts, state.vibe_plan
-    is_done = all(step.status in ("completed", "skipped") for step in steps)
+    facts, steps, approved = state.plan_facts, state.vibe_plan, state.approved_plan
+    # The steps of a plan before an approved one do not belong to it.
+    own = steps if approved is None else steps[-len(approved.steps) :]
+    is_done = all(step.status in ("completed", "skipped") for step in own)
     return PastPlan(
         number=number,
         goal=state.current_goal or "",
@@ -129,7 +136,7 @@ def _to_past(state: ApplicationState, number: int) -> PastPlan:
         name=facts.name,
         expects=facts.expects,
         outcome=facts.outcome[:_MOST_OUTCOME_CHARS],
-        approved_text=state.approved_plan.text if state.approved_plan is not None else "",
+        approved_text=approved.text if approved is not None else "",
     )
 
 
@@ -168,6 +175,8 @@ def _refuse_reopening(state: ApplicationState, change: PlanChange) -> str:
     found = next((one for one in past if one.number == change.number), None)
     if found is None:
         return _describe_unknown(past, change.number)
+    if change.plan is None and state.turn_open and state.approved_plan is not None:
+        return _HELD
     if found.approved_text and change.plan is None:
         return _ASKS_AGAIN.format(number=found.number, text=found.approved_text)
     return ""
@@ -202,7 +211,8 @@ def _revise(state: ApplicationState, change: PlanChange) -> Changes:
         return {"plan_facts": facts}
     started = tuple(step for step in state.vibe_plan if step.status != "pending")
     phase = {"phase": "working"} if state.phase == "answering" else {}
-    return {"plan_facts": facts, "vibe_plan": (*started, *_to_steps(change.steps, len(started))), **phase}
+    steps = _to_steps(change.steps, find_last_number(started))
+    return {"plan_facts": facts, "vibe_plan": (*started, *steps), **phase}
 
 
 def _rename(facts: PlanFacts, change: PlanChange) -> PlanFacts:
@@ -210,10 +220,15 @@ def _rename(facts: PlanFacts, change: PlanChange) -> PlanFacts:
     return facts.model_copy(update=named)
 
 
-def _to_steps(steps: Sequence[NotedStep | PastStep], after: int = 0) -> tuple[VibeStep, ...]:
+def _to_steps(steps: Sequence[NotedStep | PastStep], last: int = 0) -> tuple[VibeStep, ...]:
     return tuple(
-        VibeStep(step_id=str(number), description=step.description, expects=step.expects)
-        for number, step in enumerate(steps, after + 1)
+        VibeStep(
+            step_id=str(number),
+            description=step.description,
+            expects=step.expects,
+            after=name_steps_before(step.after, last) if isinstance(step, NotedStep) else None,
+        )
+        for number, step in enumerate(steps, last + 1)
     )
 
 
@@ -246,18 +261,39 @@ def _reopen(state: ApplicationState, change: PlanChange) -> Changes:
     others = tuple(one for one in past if one.number != found.number)
     facts = _rename(PlanFacts(name=found.name, expects=found.expects), change)
     steps = _find_remaining_steps(found, change.plan)
-    return {**_start(found.goal, steps, change.plan), "plan_facts": facts, "past_plans": others}
+    started = {**_start(found.goal, steps, change.plan), **_leave_plan_mode(state, change.plan)}
+    return {**started, "plan_facts": facts, "past_plans": others}
 
 
 def _find_remaining_steps(past: PastPlan, plan: ApprovedPlan | None) -> tuple[VibeStep, ...]:
-    """Return the steps of an earlier plan. Those that were completed stay so, unless all of them were."""
-    known = {one.description: one for one in past.steps if one.status == "completed"}
-    if len(known) == len(past.steps):
-        known = {}
+    """Return the steps of an earlier plan, with those that were completed or skipped.
+
+    If nothing would be left to do, the completed ones begin again, and without any the skipped ones.
+    """
     steps = _to_steps(past.steps) if plan is None else to_vibe_steps(plan)
+    kinds: tuple[tuple[StepStatus, ...], ...] = (("completed", "skipped"), ("skipped",))
+    for kept in kinds:
+        found = _keep_ended(steps, past.steps, kept)
+        if any(step.status == "pending" for step in found):
+            return found
+    return steps
+
+
+def _keep_ended(
+    steps: Sequence[VibeStep], past: Sequence[PastStep], kept: Collection[StepStatus]
+) -> tuple[VibeStep, ...]:
+    """Return the steps of a plan with the status and the outcome that they had in an earlier one.
+
+    Those of an approved plan are the last ones there: steps of a plan before it may precede them.
+    """
+    known = {
+        step.step_id: one
+        for step, one in zip(reversed(steps), reversed(past), strict=False)
+        if one.description == step.description and one.status in kept
+    }
     return tuple(
-        step.model_copy(update={"status": "completed", "analysis": known[step.description].outcome})
-        if step.description in known
+        step.model_copy(update={"status": one.status, "analysis": one.outcome})
+        if (one := known.get(step.step_id)) is not None
         else step
         for step in steps
     )
@@ -268,8 +304,13 @@ def _begin(state: ApplicationState, change: PlanChange) -> Changes:
     facts = {"plan_facts": PlanFacts(name=change.name, expects=expects)}
     if (plan := change.plan) is None:
         return {**_start(change.goal, _to_steps(change.steps), None), **facts}
-    mode = {"execution_mode": "interactive"} if state.execution_mode == "plan" else {}
-    return {**_start(plan.goal, to_vibe_steps(plan), plan), **facts, **mode}
+    return {**_start(plan.goal, to_vibe_steps(plan), plan), **facts, **_leave_plan_mode(state, plan)}
+
+
+def _leave_plan_mode(state: ApplicationState, plan: ApprovedPlan | None) -> Changes:
+    """Return the change of the mode for an approved plan: in plan mode none of its steps could be done."""
+    is_held_back = plan is not None and state.execution_mode == "plan"
+    return {"execution_mode": "interactive"} if is_held_back else {}
 
 
 def _start(goal: str, steps: tuple[VibeStep, ...], plan: ApprovedPlan | None) -> Changes:
@@ -310,7 +351,9 @@ def begin_by_person(closed: ApplicationState, change: PlanChange, ports: Ports) 
 def end_by_person(closed: ApplicationState, change: PlanChange, ports: Ports) -> Changes:
     """Return the changes by which a person ends the plan, of which the next request tells the model."""
     idle = closed.model_copy(update={"turn_open": False, "phase": "idle"})
-    kept = {"vibe_plan": idle.vibe_plan, "current_goal": idle.current_goal, "plan_facts": idle.plan_facts}
+    # An approved plan allows nothing between turns. It stays, so that a reopening asks about it again.
+    names = ("vibe_plan", "current_goal", "plan_facts", "approved_plan")
+    kept = {name: getattr(idle, name) for name in names}
     if why := refuse(idle, change):
         ports.emit(Notice(why))
         return {**kept, "chat_history": idle.chat_history, "turn_open": False}
@@ -335,6 +378,7 @@ def mask_change(change: PlanChange, mask: Callable[[str], str]) -> PlanChange:
     """Return a change of the plan without secrets."""
     texts: dict[str, Any] = {key: mask(getattr(change, key)) for key in ("goal", "name", "expects", "text")}
     steps = tuple(
-        NotedStep(description=mask(step.description), expects=mask(step.expects)) for step in change.steps
+        step.model_copy(update={"description": mask(step.description), "expects": mask(step.expects)})
+        for step in change.steps
     )
     return change.model_copy(update={**texts, "steps": steps, "plan": mask_plan(change.plan, mask)})

@@ -39,32 +39,36 @@ def begin_step_count(state: ApplicationState) -> dict[str, Any]:
 def require_plan_budget(state: ApplicationState, running: Usage) -> None:
     """Raise `BudgetLimit` if the work of the plan has used up a budget.
 
-    `running` is what running sub-agents used, which the state does not contain yet.
+    `running` is what sub-agents of open calls used, which the state does not contain yet.
     """
     for count in _list_counts(state, running):
         if problem := _why_over(count):
             raise BudgetLimit(problem, _GO_ON)
 
 
-def renew_spent_budgets(state: ApplicationState) -> dict[str, Any]:
+def renew_spent_budgets(state: ApplicationState, running: Usage) -> dict[str, Any]:
     """Return the state changes that count anew each budget that is used up; empty without one.
 
-    A person who resumes such a run agrees to the same amount once more.
+    A person who resumes such a run agrees to the same amount once more. `running` is what sub-agents of open
+    calls used. Their results will add it to the state, so that it is subtracted now.
     """
-    spent = [count.field for count in _list_counts(state, Usage()) if _why_over(count)]
+    spent = [count.field for count in _list_counts(state, running) if _why_over(count)]
     if not spent or state.plan_usage is None:
         return {}
-    return {"plan_usage": state.plan_usage.model_copy(update=dict.fromkeys(spent, Usage()))}
+    start = Usage() - running.count_unknown_as_zero()
+    return {"plan_usage": state.plan_usage.model_copy(update=dict.fromkeys(spent, start))}
 
 
 def _list_counts(state: ApplicationState, running: Usage) -> Iterator[_Count]:
-    """Yield the budgets that limit the next model call: that of the plan, and that of the present step."""
+    """Yield the budgets that limit the next model call: that of the plan, until its turn ends, and that of
+    the present step.
+    """
     used, plan = state.plan_usage, state.approved_plan
-    if used is None or plan is None or state.phase != "working":
+    if used is None or plan is None or not state.turn_open:
         return
     if plan.budget is not None:
         yield _Count("plan", "the plan", plan.budget, used.plan + running)
-    step = state.present_step
+    step = state.present_step if state.phase == "working" else None
     if step is not None and step.budget is not None:
         yield _Count("step", f"step {step.step_id} of the plan", step.budget, used.step + running)
 

@@ -8,6 +8,7 @@ from ..burr_action import Changes
 from ..calls.proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
 from ..model_call import CALL_READS, CutReply, KeptReply, apply_reply, ask, overflow
 from ..steering import STEERING_FIELDS, take_steering
+from .approved import find_last_number
 from .decision_tools import FINISH_STEP, FinishStep, find_decision
 
 STEP_READS = ["vibe_plan", "approved_plan", "chat_history", "execution_mode", *CALL_READS, *STEERING_FIELDS]
@@ -96,7 +97,7 @@ def close_turn_of_step(state: ApplicationState, message: Message, finish: Finish
     """
     started = tuple(step for step in state.vibe_plan if step.status != "pending")
     step = VibeStep(
-        step_id=str(len(started) + 1),
+        step_id=str(find_last_number(started) + 1),
         description=state.run_options.step,
         status=finish.status,
         analysis=finish.summary,

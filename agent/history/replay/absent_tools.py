@@ -18,6 +18,7 @@ from ....actions.ports import (
 )
 from ....state.application import ExecutionMode, PlanTerms
 from ....state.calls import Effect, PendingCall
+from ....state.trace import Conditions
 from .recorded_ports import Stage
 
 
@@ -26,14 +27,19 @@ class AbsentTool:
 
     effect: Effect = "effect"
 
-    def __init__(self, name: str, stage: Stage, ephemeral: int = 0, is_of_flow: bool = False) -> None:
-        self._traits = ToolTraits(ephemeral=ephemeral, is_of_flow=is_of_flow)
+    def __init__(self, name: str, stage: Stage, conditions: Conditions) -> None:
+        """`conditions` are those of the recorded run."""
+        self._traits = ToolTraits(
+            ephemeral=conditions.ephemeral.get(name, 0),
+            is_of_flow=name in conditions.flow_tools,
+            changes_plan=name == conditions.notebook,
+        )
         self.spec = ToolSpec(name, "", {})
         self._stage = stage
 
     @property
     def traits(self) -> ToolTraits:
-        """Return traits that are unknown but for whether calls of this step ran at the same time."""
+        """Return the recorded traits, and whether calls of this step ran at the same time."""
         return replace(self._traits, runs_concurrently=True) if self._stage.ran_concurrently else self._traits
 
     def parse(self, arguments: str) -> AbsentCall:
@@ -90,7 +96,9 @@ class RecordedGate:
             return self._today.judge(tool, arguments, mode, paths, plan)
         call = arguments.recorded
         if call is None or call.decided_by == "person":
-            return Verdict("allow", "" if call is None else call.reason)
+            # Only a question has the comparison of a plan with an earlier one.
+            was_asked = call is not None and call.plan_changes
+            return Verdict("ask" if was_asked else "allow", "" if call is None else call.reason)
         if call.decided_by == "hook" and call.hook is not None:
             # A hook decided, not the gate: the hook allowed a call that the gate asks about, or was stricter.
             return Verdict("ask" if call.hook.decision == "allow" else "allow", "")

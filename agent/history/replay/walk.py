@@ -103,7 +103,7 @@ def _tools_of(today: Today, settings: SessionSettings, conditions: Conditions, s
         return whole
     # A tool that activates or finds other tools is missing if those tools are.
     lost = conditions.tools.keys() - whole.keys() - load_declared_traits().keys() - RESERVED_NAMES
-    return whole | {name: AbsentTool(name, stage) for name in conditions.tools if name in lost}
+    return whole | {name: AbsentTool(name, stage, conditions) for name in conditions.tools if name in lost}
 
 
 def _own_tools(
@@ -112,8 +112,7 @@ def _own_tools(
     choice = settings.tool_choice
     of_flows = frozenset(conditions.flow_tools)
     own = {
-        name: today.own.get(name)
-        or AbsentTool(name, stage, conditions.ephemeral.get(name, 0), name in of_flows)
+        name: today.own.get(name) or AbsentTool(name, stage, conditions)
         for name in {**settings.own_tools, **dict.fromkeys(conditions.flow_tools)}
     }
     if choice.available_groups or 0 < choice.most_listed < len(own):

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from support.models.real_ports import open_real
-from support.models.scripted import ScriptedModel, collect
+from support.models.scripted import ScriptedModel, Turn, collect
 from support.stores.audits import breaches
 
 from sandbur.actions.ports import Tool
@@ -13,6 +13,7 @@ from sandbur.actions.ports.events import Event, RunFinished
 from sandbur.actions.tools.registry import builtin_tools
 from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.history.replay.walk import Today
+from sandbur.agent.plans.plan_tool import PlanTool
 from sandbur.agent.plans.propose_plan import ProposePlan
 from sandbur.agent.session.session import Session
 from sandbur.state.calls import CallDecision
@@ -29,6 +30,8 @@ PLAN = """\
 Calls = list[tuple[str, dict[str, Any]]]
 """The calls of one reply of the scripted model: the name of a tool, and its arguments."""
 FINISH: Calls = [("finish_step", {"status": "completed", "summary": "done"})]
+FAIL: Calls = [("finish_step", {"status": "failed", "summary": "it did not work"})]
+START: Calls = [("start_plan", {"goal": "Look at it"})]
 
 
 def propose(plan: str) -> Calls:
@@ -36,6 +39,15 @@ def propose(plan: str) -> Calls:
 
 
 PROPOSAL = propose(PLAN)
+
+
+def submit(*steps: str) -> Calls:
+    return [("submit_plan", {"steps": [{"description": step} for step in steps]})]
+
+
+def notebook(command: str, **arguments: Any) -> Calls:
+    """Return a call of the tool `plan`."""
+    return [("plan", {"command": command, **arguments})]
 
 
 def write(path: str) -> Calls:
@@ -52,10 +64,20 @@ def list_tools(folder: Path) -> dict[str, Tool]:
     return {**builtin_tools(), tool.spec.name: tool}
 
 
+def list_notebook_tools(folder: Path) -> dict[str, Tool]:
+    """Return the tools of `list_tools`, and the one that changes plans."""
+    return {**list_tools(folder), "plan": PlanTool()}
+
+
 async def open_with_plans(
     store: Store, folder: Path, model: ScriptedModel, mode: Any = "plan", **rules: Any
 ) -> Session:
     return await open_real(store, model, folder, mode=mode, toolbox=list_tools(folder), **rules)
+
+
+async def open_with_notebook(store: Store, folder: Path, *turns: Turn, mode: Any = "interactive") -> Session:
+    toolbox = list_notebook_tools(folder)
+    return await open_real(store, ScriptedModel(*turns), folder, mode=mode, toolbox=toolbox)
 
 
 async def approve(session: Session, plan: str = "") -> tuple[list[Event], RunFinished]:
@@ -69,6 +91,15 @@ async def approve(session: Session, plan: str = "") -> tuple[list[Event], RunFin
 
 async def require_sound(store: Store, folder: Path) -> None:
     """Fail if the record of session `s1` does not hold, or a replay of it differs."""
+    await _require_sound(store, list_tools(folder))
+
+
+async def require_sound_notebook(store: Store, folder: Path) -> None:
+    """Do the same for a session of `open_with_notebook`."""
+    await _require_sound(store, list_notebook_tools(folder))
+
+
+async def _require_sound(store: Store, toolbox: dict[str, Tool]) -> None:
     assert not breaches(store)
-    found = await replay(store, "s1", today=Today(toolbox=list_tools(folder)))
+    found = await replay(store, "s1", today=Today(toolbox=toolbox))
     assert found.divergence is None, found.divergence

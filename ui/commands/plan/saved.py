@@ -106,20 +106,15 @@ async def use_plan(command: PlanCommand) -> int:
         saved = find_saved(command.plan, cwd, runtime.env)
         values, more = split_values(command.words)
         plan = read_plan(saved, values, cwd, runtime.settings.add_dirs)
-        if list(list_permissions(plan)) and not command.approve:
+        if plan.binds and not command.approve:
             say(plain(plan.text))
-            say("This plan may do what it names without a further question, so it needs your approval.")
+            say("This plan names what it may do or use without a further question: it needs your approval.")
             say("To approve exactly this text, add --approve.")
             return NEEDS_APPROVAL
         session = session or await runtime.create()
         warn(session.notices, command.progress)
         events = session.change_plan(begin_saved(saved.name, plan), write_message(saved.name, plan, more))
         return await run_to_end(session, events, session.state.pending_tool_calls, command.progress)
-
-
-def list_permissions(plan: ApprovedPlan) -> Iterator[str]:
-    """Yield each rule that a step of the plan allows."""
-    yield from dict.fromkeys(rule for step in plan.steps for rule in step.allows)
 
 
 def write_message(name: str, plan: ApprovedPlan, more: str = "") -> str:

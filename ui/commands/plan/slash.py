@@ -24,7 +24,7 @@ from ...chat.decisions.questions import OneKey
 from ...chat.slash.command import DONE, SlashContext, SlashOffer, SlashResult, tell
 from ...chat.slash.looking import show_plan
 from ...terminal.text.sanitize import one_line, plain
-from .saved import describe_goal, list_permissions, write_message
+from .saved import describe_goal, write_message
 
 _OFFERS = {
     "list": "list the saved plans",
@@ -102,9 +102,9 @@ async def _use(context: SlashContext, name: str, words: list[str]) -> SlashResul
 
 
 async def _is_agreed(context: SlashContext, plan: ApprovedPlan) -> bool:
-    """Show a plan; if it may do something, ask for the key. Without permissions it needs no approval."""
+    """Show a plan; if it has permissions or a budget, ask for the key. Any other needs no approval."""
     context.renderer.lines((("", line) for line in plain(plan.text).split("\n")), prose=True)
-    if not list(list_permissions(plan)):
+    if not plan.binds:
         return True
     question = OneKey("Approve this plan with all that it names? [y/n] ", "yn", safe="n")
     answer = await context.wait(question.ask(), context.questions.leave)

@@ -141,6 +141,43 @@ async def test_a_failed_step_lets_the_others_end_before_the_plan_is_revised(tmp_
     assert ended.status == "done"
 
 
+async def test_a_revised_plan_repeats_no_number_of_a_step_that_has_ended(tmp_path: Path) -> None:
+    first = (step("one", None), step("two", 1), step("three", None))
+    instead = (step("four", None), step("five", None))
+    plans = Plans(tmp_path, first, instead, step1=lambda _: end("it broke", "failed"))
+    _, ended, _ = await plans.run()
+    assert [(one.step_id, one.description, one.status) for one in ended.steps] == [
+        ("1", "one", "failed"),
+        ("3", "three", "completed"),
+        ("4", "four", "completed"),
+        ("5", "five", "completed"),
+    ]
+    begun = [past.users[0].partition("\n")[0] for past in plans.children]
+    assert begun[2:] == ["Step 4 of 5: four", "Step 5 of 5: five"]
+
+
+async def test_a_second_approved_plan_repeats_no_number_of_the_first_one(tmp_path: Path) -> None:
+    side = "# g\n## one\n- after: nothing\n## two\n- after: 1\n## three\n- after: nothing\n"
+    plans = Plans(tmp_path, step1=lambda _: end("it broke", "failed"))
+    plans.env = {"SANDBUR_PLAN_PROPOSALS": "1"}
+    plans.proposal = side
+    async with plans.runtime("interactive") as runtime:
+        session = await runtime.create()
+        await collect(session.send("do it"))
+        plans.proposal = "# h\n## four\n## five\n"
+        for _ in range(2):
+            (asked,) = session.state.calls_to_decide
+            _, ended = await collect(session.decide([CallDecision(call_id=asked.call_id, approved=True)]))
+        assert [(one.step_id, one.description, one.status) for one in ended.steps] == [
+            ("1", "one", "failed"),
+            ("3", "three", "completed"),
+            ("4", "four", "completed"),
+            ("5", "five", "completed"),
+        ]
+        assert session.state.parallel_steps == ()
+        await require_sound(runtime.store, session.id)
+
+
 async def test_a_failed_step_that_is_not_made_good_leaves_the_goal_open(tmp_path: Path) -> None:
     first = (step("one", None), step("two", None))
     _, ended, _ = await Plans(tmp_path, first, [], step1=lambda _: end("it broke", "failed")).run()

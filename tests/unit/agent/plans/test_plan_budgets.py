@@ -1,14 +1,37 @@
 """A plan may name what its work may use: at a budget the run ends, and only a person lets it go on."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
-from support.models.plans import FINISH, approve, list_tools, open_with_plans, propose, require_sound, write
+from support.models.plan_runs import Plans, Work
+from support.models.plan_runs import end as end_step
+from support.models.plan_runs import require_sound as require_sound_plans
+from support.models.plans import (
+    FAIL,
+    FINISH,
+    Calls,
+    approve,
+    list_tools,
+    notebook,
+    open_with_notebook,
+    open_with_plans,
+    propose,
+    require_sound,
+    require_sound_notebook,
+    write,
+)
 from support.models.real_ports import open_real
 from support.models.scripted import ScriptedModel, collect
+from support.models.server import call
 
+from sandbur.actions.ports.events import SubAgentEvent, ToolFinished
+from sandbur.agent.agents.task import child_session_id
 from sandbur.agent.plans.permissions import Permissions
 from sandbur.agent.plans.plan_text import UnreadablePlan, parse_plan
+from sandbur.agent.session.session import Session
+from sandbur.state.application import PlanUsage, Usage
+from sandbur.state.calls import CallDecision
 from sandbur.state.conversation.approved_plan import PlanBudget
 from sandbur.state.store.store import Store
 
@@ -108,13 +131,38 @@ async def test_each_step_has_a_budget_of_its_own(store: Store, tmp_path: Path) -
     await require_sound(store, tmp_path)
 
 
-async def test_the_answer_after_the_plan_is_not_counted(store: Store, tmp_path: Path) -> None:
-    text = plan("0.02 USD")
-    model = ScriptedModel(propose(text), FINISH, FINISH, "Done.", cost_usd=0.01)
+async def test_the_answer_after_the_plan_is_counted_until_the_turn_ends(store: Store, tmp_path: Path) -> None:
+    model = ScriptedModel(propose(plan("0.03 USD")), FINISH, FINISH, "Done.", "Hello.", cost_usd=0.01)
     session = await open_with_plans(store, tmp_path, model)
     await collect(session.send("go"))
     _, end = await approve(session)
     assert (end.status, end.result) == ("done", "Done.")
+    _, end = await collect(session.send("hello"))
+    assert (end.status, end.result) == ("done", "Hello.")
+
+
+async def test_a_resume_lets_a_plan_that_is_done_be_answered(store: Store, tmp_path: Path) -> None:
+    model = ScriptedModel(propose(plan("0.02 USD")), FINISH, FINISH, "Done.", cost_usd=0.01)
+    session = await open_with_plans(store, tmp_path, model)
+    await collect(session.send("go"))
+    _, end = await approve(session)
+    assert end.status == "budget_limit"
+    _, end = await collect(session.carry_on())
+    assert (end.status, end.result) == ("done", "Done.")
+    await require_sound(store, tmp_path)
+
+
+@pytest.mark.parametrize("ending", [notebook("finish", text="ok"), notebook("abandon", text="no"), FAIL])
+async def test_the_model_cannot_work_past_a_budget_by_ending_the_plan(
+    store: Store, tmp_path: Path, ending: Calls
+) -> None:
+    looks = [[("list_directory", {"path": str(number)})] for number in range(5)]
+    proposal = propose(plan("9 tokens"))
+    session = await open_with_notebook(store, tmp_path, proposal, ending, *looks, "Done.")
+    await collect(session.send("go"))
+    _, end = await approve(session)
+    assert (end.status, session.state.usage.llm_calls) == ("budget_limit", 2)
+    await require_sound_notebook(store, tmp_path)
 
 
 async def test_an_unknown_cost_ends_the_work_of_a_plan_with_a_budget_in_usd(
@@ -126,3 +174,74 @@ async def test_an_unknown_cost_ends_the_work_of_a_plan_with_a_budget_in_usd(
     _, end = await approve(session)
     assert end.error is not None
     assert "cannot be enforced. A plan may name tokens instead." in end.error.message
+
+
+LIMIT = 40_000
+SIDE_BY_SIDE = f"""# Write two
+- budget: {LIMIT} tokens
+## 1. first
+- after: nothing
+## 2. second
+- after: nothing
+"""
+
+
+def make_plans(folder: Path, work: Work) -> Plans:
+    """Return an approved plan of two steps side by side, of which the first one does `work` 30 times."""
+    plans = Plans(folder, step1=lambda past: work(past) if past.rounds < 30 else end_step("enough"))
+    plans.proposal, plans.env = SIDE_BY_SIDE, {"SANDBUR_PLAN_PROPOSALS": "1"}
+    return plans
+
+
+def count_tokens(usage: Usage) -> int:
+    return (usage.input_tokens or 0) + (usage.output_tokens or 0)
+
+
+def count_child(store: Store, session: Session) -> int:
+    return count_tokens(store.show(child_session_id(session.id, "step-1")).state.usage)
+
+
+async def decide_until_limit(session: Session) -> None:
+    """Approve each call until the budget is used up."""
+    status = "needs_approval"
+    while status == "needs_approval":
+        _, end = await approve(session)
+        status = end.status
+    assert status == "budget_limit"
+
+
+async def test_what_a_waiting_sub_agent_used_counts_for_the_budget(tmp_path: Path) -> None:
+    plans = make_plans(tmp_path, lambda past: call("write_file", path=f"{past.rounds}.txt", content="t"))
+    async with plans.runtime("interactive") as runtime:
+        session = await runtime.create()
+        await collect(session.send("do it"))
+        await decide_until_limit(session)
+        before = count_child(runtime.store, session)
+        assert session.state.plan_usage is not None
+        assert before < LIMIT <= before + count_tokens(session.state.plan_usage.plan)
+        _, end = await collect(session.carry_on())
+        assert end.status == "needs_approval"
+        await decide_until_limit(session)
+        assert LIMIT <= count_child(runtime.store, session) - before < 1.5 * LIMIT
+        await require_sound_plans(runtime.store, session.id)
+
+
+async def test_what_an_interrupted_sub_agent_used_counts_for_the_budget(tmp_path: Path) -> None:
+    plans = make_plans(tmp_path, lambda past: call("glob", pattern=f"*{past.rounds}"))
+    async with plans.runtime("interactive") as runtime:
+        session = await runtime.create()
+        await collect(session.send("do it"))
+        (asked,) = session.state.calls_to_decide
+        run = session.decide([CallDecision(call_id=asked.call_id, approved=True)])
+        for _ in range(3):
+            stopping: list[asyncio.Future[None]] = []
+            async for event in run:
+                inner = event.event if isinstance(event, SubAgentEvent) else None
+                if isinstance(inner, ToolFinished) and not stopping:
+                    stopping.append(asyncio.ensure_future(session.interrupt()))
+            await asyncio.gather(*stopping)
+            assert session.state.plan_usage == PlanUsage()
+            run = session.carry_on()
+        _, end = await collect(run)
+        assert end.status == "budget_limit"
+        assert count_child(runtime.store, session) < LIMIT

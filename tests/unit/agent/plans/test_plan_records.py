@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from support.models.plan_runs import Plans, end, require_sound, step
 from support.models.plans import (
     FINISH,
     PROPOSAL,
@@ -127,3 +128,26 @@ async def test_the_steps_name_the_plan_that_begins(store: Store, tmp_path: Path)
     assert digest == approved.digest
     steps = {step.seq: step.text for step in list_timeline(store.database, "s1")}
     assert f"(the approved plan {digest[:12]} begins)" in steps[seq]
+
+
+async def test_a_replay_without_the_notebook_repeats_what_the_model_read(tmp_path: Path) -> None:
+    plans = Plans(tmp_path, [step("one"), step("two")])
+    plans.env = {"SANDBUR_PLAN_NOTEBOOK": "1"}
+    _, ended, _ = await plans.run()
+    assert ended.status == "done"
+
+
+async def test_a_replay_without_the_tool_repeats_how_a_plan_was_compared(tmp_path: Path) -> None:
+    fails = iter(["failed"])
+    plans = Plans(tmp_path, step1=lambda _: end("it ended", next(fails, "completed")))
+    plans.env = {"SANDBUR_PLAN_PROPOSALS": "1"}
+    plans.proposal = "# g\n## one\n- writes: a.txt\n"
+    async with plans.runtime("interactive") as runtime:
+        session = await runtime.create()
+        await collect(session.send("do it"))
+        plans.proposal = "# g\n## one\n- writes: a.txt, b.txt\n"
+        await approve(session)
+        assert session.state.calls_to_decide[0].plan_changes
+        _, ended = await approve(session)
+        assert ended.status == "done"
+        await require_sound(runtime.store, session.id)

@@ -66,6 +66,20 @@ def test_wider_permissions_stand_apart_from_narrower_ones(tmp_path: Path) -> Non
         (OLD.partition("## 2")[0], "- the earlier step 2: Test"),
         (OLD.replace("- budget: 0.50 USD\n", ""), "! the budget of the plan: no limit instead of 0.5 USD"),
         (OLD, "It is the plan that was approved before, unchanged."),
+        (
+            OLD.replace("- budget: 0.50", "- expects: all is deleted\n- budget: 0.50"),
+            "~ expects of the plan: all is deleted (it was: nothing)",
+        ),
+        (f"{OLD}- after: nothing\n", "~ step 2 comes after nothing instead of all earlier steps"),
+        (f"{OLD}- after: 1\n", "~ step 2 comes after 1 instead of all earlier steps"),
+        (
+            OLD.replace("src/\n", "src/\n- writes: src/\n"),
+            "It is the plan that was approved before, unchanged.",
+        ),
+        (
+            OLD.replace("- writes: src/\n- runs: git mv\n", "- runs: git mv\n- writes: src/\n"),
+            "~ its lines are in another order",
+        ),
     ],
 )
 def test_each_kind_of_change_has_a_line(tmp_path: Path, changed: str, line: str) -> None:
