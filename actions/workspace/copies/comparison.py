@@ -161,7 +161,9 @@ class _Changes:
 
     def is_unlisted(self, path: str) -> bool:
         """Return whether a skipped path is not worth a mention."""
-        return _is_of_git(path) or self._original.contains(path, is_folder=True)
+        return _is_of_git(path) or any(
+            one.contains(path, is_folder=True) for one in (self._original, self._copy)
+        )
 
     def _is_ignored(self, path: str, kind: ChangeKind) -> bool:
         """A new file is ignored by the rules of the copy; the others also by those of the original."""
