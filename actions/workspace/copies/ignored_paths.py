@@ -24,9 +24,10 @@ class IgnoredPaths:
         self._root = root
         self._top = os.path.join(root, "")  # noqa: PTH118 -- keeps the slash
         self._changed = changed or {}
-        self._new_repositories = {
-            path[: -len(inside)] for path in self._changed if (inside := _cut_git(path)) is not None
+        self._repositories = {
+            path[: -len(inside)]: True for path in self._changed if (inside := _cut_git(path)) is not None
         }
+        """Folder -> whether it is the top of a repository."""
         self._rules: dict[str, FolderRules | None] = {}
         self._above = load_rules_above(root)
         self._tracked: dict[str, Set[str]] = {}
@@ -70,7 +71,9 @@ class IgnoredPaths:
         return self._changed[path] if path in self._changed else self._root / path
 
     def _is_repository(self, folder: str) -> bool:
-        return folder in self._new_repositories or os.path.lexists(f"{self._top}{folder}{GIT}")
+        if folder not in self._repositories:
+            self._repositories[folder] = os.path.lexists(f"{self._top}{folder}{GIT}")
+        return self._repositories[folder]
 
     def _is_tracked(self, path: str) -> bool:
         for folder in reversed(list(_folders_of(path))):
