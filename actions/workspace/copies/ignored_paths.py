@@ -111,5 +111,7 @@ def _cut_git(path: str) -> str | None:
 
 def _folders_of(path: str) -> Iterable[str]:
     """Yield the folders above a path, the outermost first: empty, then names that end with a slash."""
+    at = 0
     yield ""
-    yield from (path[: at + 1] for at, letter in enumerate(path) if letter == "/")
+    while at := path.find("/", at) + 1:
+        yield path[:at]
