@@ -96,8 +96,8 @@ def load_rules(folder: str, names: Sequence[str], above: FolderRules | None) -> 
     """
     is_repository = ".git" in names
     outer = None if is_repository else above
-    ignored = _load(Path(folder, ".gitignore")) if ".gitignore" in names else None
-    excluded = _load(Path(folder, ".git", "info", "exclude")) if is_repository else None
+    ignored = read_ignore_file(Path(folder, ".gitignore")) if ".gitignore" in names else None
+    excluded = read_ignore_file(Path(folder, ".git", "info", "exclude")) if is_repository else None
     if ignored is None and excluded is None:
         return outer
     return FolderRules(folder, ignored, excluded, outer)
@@ -117,7 +117,10 @@ def load_rules_above(folder: Path) -> FolderRules | None:
     return rules
 
 
-def _load(path: Path) -> IgnoreFile | None:
+def read_ignore_file(path: Path | None) -> IgnoreFile | None:
+    """Return the patterns of a file; None if it cannot be read, or if no path is given."""
+    if path is None:
+        return None
     try:
         with open_regular(resolve_real_path(path)) as file:
             text = file.read(_MOST_BYTES).decode(errors="surrogateescape")

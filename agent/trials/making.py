@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,10 +14,11 @@ from ...actions.workspace.copies.folder_copy import FolderCopy, remove_tree
 from ...actions.workspace.copies.manifest import Manifest
 from ...actions.workspace.copies.namespace import why_not
 from ...actions.workspace.paths import format_path, make_private
+from ...state.conversation.messages import encodable
 from ...state.errors import UsageError
 from ...state.process.clock import now
 from ...state.process.crashpoints import reach
-from .trial import Trial, TrialFolder, TrialPlace, copies_folder, trials_folder, unfinished_place
+from .trial import Trial, TrialFolder, TrialPlace, copies_folder, lock_making, trials_folder, unfinished_place
 
 _GIT = ".git"
 _MOST_GIT_FILE_BYTES = 10_000
@@ -54,12 +55,15 @@ def make_trial(home: Path, request: TrialRequest, private: Sequence[Path] = ()) 
     """
     roots = find_roots((request.cwd, *request.add_dirs))
     _require_outside(home, private, roots)
+    _require_utf8(home, request, roots)
     folder = unfinished_place(home, request.id)
     place = TrialPlace(home, folder.name)
     try:
         make_private(folder.parent)
-        folder.mkdir(mode=0o700)
-        with place.hold():
+        with ExitStack() as held:
+            with lock_making(home, waits=True):
+                folder.mkdir(mode=0o700)
+                held.enter_context(place.hold())
             made = _fill(place, request, roots)
             place.save(made.trial)
             reach("trial_copied")
@@ -137,6 +141,16 @@ def _require_outside(home: Path, private: Sequence[Path], roots: Sequence[TrialF
                 )
             if root.is_relative_to(path):
                 raise UsageError(f"The folder {format_path(root)} belongs to Sandbur.", "Work elsewhere.")
+
+
+def _require_utf8(home: Path, request: TrialRequest, roots: Sequence[TrialFolder]) -> None:
+    """Raise `UsageError` if the record of the trial, which is JSON, could not hold one of the paths."""
+    for path in (os.path.realpath(request.cwd), os.fspath(home), *(one.root for one in roots)):
+        if encodable(path) != path:
+            raise UsageError(
+                f"No trial can be made: the name of the folder {format_path(path)} is not valid UTF-8.",
+                "Rename the folder, or work elsewhere.",
+            )
 
 
 def _fill(place: TrialPlace, request: TrialRequest, roots: list[TrialFolder]) -> MadeTrial:

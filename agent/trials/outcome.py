@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...actions.tools.registry import SERVER_PREFIX, traits_of
 from ...actions.tools.shell.read_only import is_read_only
-from ...actions.workspace.copies.changed_paths import compare_copy, read_layer
-from ...actions.workspace.copies.comparison import KeptOriginals, build_difference
-from ...actions.workspace.copies.difference import Difference
+from ...actions.workspace.copies.changed_paths import ChangedPaths, compare_copy, has_new_commits, read_layer
+from ...actions.workspace.copies.comparison import COMMITS, KeptOriginals, build_difference
+from ...actions.workspace.copies.copied_links import CopiedLinks
+from ...actions.workspace.copies.difference import Difference, SkippedChange
 from ...actions.workspace.copies.manifest import Manifest
 from ...state.conversation.messages import ToolUse, parse_json_object
 from ...state.errors import SandburError
@@ -27,23 +28,42 @@ def read_differences(place: TrialPlace, trial: Trial, includes_ignored: bool = F
 
     Raises `UsageError` if a record of the trial is damaged.
     """
-    return [
+    found = [
         _read_difference(place, trial, folder, includes_ignored)
         for folder in trial.folders
         if not folder.is_repository
     ]
+    if found and any(_has_commits(place, trial, one) for one in trial.folders if one.is_repository):
+        notices = tuple(dict.fromkeys((COMMITS, *found[0].notices)))
+        found[0] = replace(found[0], notices=notices)
+    return found
+
+
+def _has_commits(place: TrialPlace, trial: Trial, folder: TrialFolder) -> bool:
+    """Return whether the trial moved a branch, a tag or HEAD of a repository that lies elsewhere."""
+    manifest = Manifest.load(place.part(folder, "manifest"))
+    paths, _ = _read_changed(place, trial, folder, manifest)
+    return has_new_commits(paths, manifest.root, is_repository=True)
 
 
 def _read_difference(
     place: TrialPlace, trial: Trial, folder: TrialFolder, includes_ignored: bool
 ) -> Difference:
     manifest = Manifest.load(place.part(folder, "manifest"))
-    if trial.kind == "overlay":
-        paths, skipped = read_layer(place.part(folder, "upper"), manifest)
-    else:
-        paths, skipped = compare_copy(Manifest.load(place.part(folder, "copied")), manifest)
+    paths, skipped = _read_changed(place, trial, folder, manifest)
     kept = KeptOriginals.load(place.part(folder, "base"))
     return build_difference(manifest, paths, skipped, kept, includes_ignored)
+
+
+def _read_changed(
+    place: TrialPlace, trial: Trial, folder: TrialFolder, manifest: Manifest
+) -> tuple[ChangedPaths, list[SkippedChange]]:
+    if trial.kind == "overlay":
+        return read_layer(place.part(folder, "upper"), manifest)
+    copied = Manifest.load(place.part(folder, "copied"))
+    # A copy in the place of the original keeps the targets of links.
+    links = None if trial.is_mounted else CopiedLinks(copied.root, manifest, place.part(folder, "links"))
+    return compare_copy(copied, manifest, links)
 
 
 def end_trial(place: TrialPlace, trial: Trial) -> list[Difference]:

@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError
 from ...actions.workspace.content_cache import write_whole
 from ...actions.workspace.copies.folder_copy import remove_tree
 from ...actions.workspace.copies.namespace import CopyMount, is_mounted
+from ...actions.workspace.paths import format_path
 from ...state.conversation.content import Record
 from ...state.errors import UsageError
 from ...state.process.crashpoints import reach
@@ -110,7 +111,8 @@ class TrialPlace:
         write_whole(self.folder / _RECORD, trial.model_dump_json().encode())
 
     def part(self, folder: TrialFolder, name: str) -> Path:
-        """Return a path in the data of one folder: `upper`, `work`, `base`, `manifest` or `copied`."""
+        """Return a path in the data of one folder: `upper`, `work`, `base`, `manifest`, `copied`
+        or `links`."""
         return self.folder / folder.name / name
 
     def mounts(self, trial: Trial) -> list[CopyMount]:
@@ -141,13 +143,20 @@ class TrialPlace:
 
     @contextmanager
     def hold(self) -> Generator[None]:
-        """Keep other processes out of the trial; raises `UsageError` if one is in it."""
+        """Keep other processes out of the trial; raises `UsageError` if one is in it, or if it cannot be
+        locked.
+        """
         try:
             lock = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             # The folder is gone, so that nothing is to be kept out.
             yield
             return
+        except OSError as error:
+            raise UsageError(
+                f"Trial {self.folder.name} cannot be locked: {error.strerror or error}.",
+                f"Make {format_path(self.lock)} writable.",
+            ) from None
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -228,17 +237,36 @@ def find_trial(home: Path, word: str | None, cwd: Path) -> Trial:
     return TrialPlace(home, matches[0]).load()
 
 
+@contextmanager
+def lock_making(home: Path, waits: bool) -> Generator[None]:
+    """Lock the making of trials against `remove_unfinished`, for the time until the folder of a new trial is
+    locked itself.
+
+    Raises `BlockingIOError` without `waits` if another process has the lock.
+    """
+    folder = os.open(trials_folder(home), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
+        yield
+    finally:
+        os.close(folder)
+
+
 def remove_unfinished(home: Path) -> None:
-    """Remove what a killed process left of trials that it was making or removing."""
-    with suppress(FileNotFoundError):
-        for folder in trials_folder(home).iterdir():
-            if folder.name.startswith(_UNFINISHED):
-                with suppress(UsageError, OSError), TrialPlace(home, folder.name).hold():
-                    name = folder.name.removeprefix(_UNFINISHED)
-                    copies = copies_folder(home) / name
-                    if copies.exists() and not (trials_folder(home) / name).exists():
-                        remove_tree(copies)
-                    remove_tree(folder)
+    """Remove what a killed process left of trials that it was making or removing.
+
+    If a process begins a trial just now, everything stays until the next call.
+    """
+    with suppress(FileNotFoundError, BlockingIOError):
+        with lock_making(home, waits=False):
+            folders = [one for one in trials_folder(home).iterdir() if one.name.startswith(_UNFINISHED)]
+        for folder in folders:
+            with suppress(UsageError, OSError), TrialPlace(home, folder.name).hold():
+                name = folder.name.removeprefix(_UNFINISHED)
+                copies = copies_folder(home) / name
+                if copies.exists() and not (trials_folder(home) / name).exists():
+                    remove_tree(copies)
+                remove_tree(folder)
 
 
 def find_orphans(home: Path, sessions: Sequence[str]) -> list[Path]:

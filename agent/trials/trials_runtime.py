@@ -21,6 +21,11 @@ _PROMPT = (
     " applies them. Effects outside of the copy, such as requests and services, are real. Commits stay in the"
     " copy and are not applied, so do not commit unless the task says so."
 )
+_OVERLAY_PROMPT = (
+    " The copy is an overlay, in which a folder that was there before cannot be renamed: `mv` copies it, but"
+    " other programs fail, such as `git mv` with `Invalid cross-device link`. Make the new folder and move"
+    " the files into it instead."
+)
 
 
 class TrialsRuntime(ExtensionRuntime):
@@ -52,7 +57,8 @@ class TrialsRuntime(ExtensionRuntime):
         trial = find_own_trial(self.process.settings.home, self.process.env)
         if trial is None or not trial.contains(cwd):
             return PromptSection()
-        return PromptSection(_PROMPT, {"trial": trial.id})
+        prompt = _PROMPT + _OVERLAY_PROMPT if trial.kind == "overlay" else _PROMPT
+        return PromptSection(prompt, {"trial": trial.id})
 
     def open_session(self, context: SessionContext) -> SessionAdditions:
         """Raises `UsageError` if a session with a model would work outside of the copy of its trial."""

@@ -99,6 +99,8 @@ def _find_inside(namespace: str) -> str:
 
 def _enter_namespaces() -> None:
     """Enter a new user and mount namespace in which every user and group keeps its number."""
+    # In a new namespace without a map every number is that of nobody.
+    user, group = os.geteuid(), os.getegid()
     maps = {name: _keep_numbers(name) for name in ("uid_map", "gid_map")}
     asking, asked = os.pipe()
     answered, answering = os.pipe()
@@ -120,8 +122,8 @@ def _enter_namespaces() -> None:
         os.waitpid(helper, 0)
     if not is_mapped:
         _write("/proc/self/setgroups", "deny")
-        _write("/proc/self/uid_map", f"{os.geteuid()} {os.geteuid()} 1")
-        _write("/proc/self/gid_map", f"{os.getegid()} {os.getegid()} 1")
+        _write("/proc/self/uid_map", f"{user} {user} 1")
+        _write("/proc/self/gid_map", f"{group} {group} 1")
 
 
 def _keep_numbers(name: str) -> str:

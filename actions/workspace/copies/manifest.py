@@ -124,6 +124,10 @@ def _walk(root: str, skipped: set[str], unread: list[str]) -> Iterator[tuple[str
                 status = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue
+            except PermissionError:
+                # The folder may be listed, but not searched.
+                unread.append(folder.rstrip("/"))
+                break
             yield path, status
             if stat.S_ISDIR(status.st_mode):
                 pending.append(f"{path}/")

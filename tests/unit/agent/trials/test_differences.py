@@ -6,60 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.required import lacks
+from support.samples.trial_folders import TrialWork as Work
 
+from sandbur.actions.workspace.copies.comparison import KeptOriginals
 from sandbur.actions.workspace.copies.diff_text import count_lines, diff_files
-from sandbur.actions.workspace.copies.difference import Difference
-from sandbur.actions.workspace.copies.namespace import launch_words
-from sandbur.agent.trials.making import TrialRequest, make_trial
 from sandbur.agent.trials.outcome import end_trial, read_differences
-from sandbur.agent.trials.trial import Trial, TrialPlace
-
-
-class Work:
-    """A workspace with a trial, in whose copy commands run."""
-
-    def __init__(self, folder: Path, may_overlay: bool) -> None:
-        self.home, self.root = folder / "data", folder / "a:b,c\\d é" / "work"
-        self.home.mkdir(mode=0o700)
-        self.root.mkdir(parents=True)
-        self._may_overlay = may_overlay
-        self._trial: Trial | None = None
-
-    @property
-    def trial(self) -> Trial:
-        if self._trial is None:
-            request = TrialRequest("t1", "a task", self.root, may_overlay=self._may_overlay)
-            made = make_trial(self.home, request)
-            self._trial = made.trial
-            if self._may_overlay and self._trial.kind != "overlay":
-                lacks(f"no overlay: {made.notices}")
-        return self._trial
-
-    @property
-    def place(self) -> TrialPlace:
-        return TrialPlace(self.home, self.trial.id)
-
-    def run(self, script: str) -> str:
-        words = launch_words(
-            self.trial.mount_name,
-            self.place.mounts(self.trial),
-            self.trial.path_inside(self.root),
-            ("/bin/sh", "-ec", script),
-            self.place.lock,
-        )
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    @property
-    def difference(self) -> Difference:
-        (found,) = read_differences(self.place, self.trial)
-        return found
-
-    @property
-    def changes(self) -> dict[str, str]:
-        return {file.path: file.kind for file in self.difference.files}
 
 
 @pytest.fixture(params=["overlay", "copy"])
@@ -176,6 +127,36 @@ def test_a_difference_is_the_same_after_any_changes_in_either_kind_of_copy(tmp_p
         )
     assert results[0] == results[1]
     assert len(results[0]) > 5
+
+
+def test_a_copy_is_mounted_by_a_user_who_is_not_root(work: Work) -> None:
+    write(work.root, a="one\n")
+    assert work.run("echo two > a; cat a; id -u", is_bare=True) == f"two\n{os.geteuid()}\n"
+    assert work.changes == {"a": "changed"}
+    assert (work.root / "a").read_text() == "one\n"
+
+
+def test_contents_of_secret_files_are_not_kept(work: Work) -> None:
+    (work.root / ".env").write_text("KEY=one\n")
+    write(work.root, a="one\n")
+    work.run("echo KEY=two > .env; echo two > a")
+    end_trial(work.place, work.trial)
+    folder = work.place.part(work.trial.folders[0], "base")
+    assert sorted(path.read_text() for path in folder.iterdir() if path.name != "index.json") == ["one\n"]
+    assert [(file.path, file.before is None) for file in work.difference.files] == [
+        (".env", False),
+        ("a", False),
+    ]
+
+
+def test_an_original_that_changes_while_it_is_kept_is_not_kept(work: Work) -> None:
+    write(work.root, a="one\n")
+    work.run("echo two > a")
+    difference = work.difference
+    write(work.root, a="later\n")
+    folder = work.place.part(work.trial.folders[0], "base")
+    KeptOriginals(folder).keep(difference)
+    assert [path.name for path in folder.iterdir()] == ["index.json"]
 
 
 def test_no_command_in_an_overlay_reaches_the_original(tmp_path: Path) -> None:

@@ -9,7 +9,14 @@ import pytest
 from sandbur.actions.workspace.copies.folder_copy import FolderCopy, TooLarge, remove_tree, require_room
 from sandbur.actions.workspace.copies.manifest import Manifest
 from sandbur.agent.trials.making import TrialRequest, find_roots, make_trial
-from sandbur.agent.trials.trial import TrialPlace, copies_folder, trials_folder
+from sandbur.agent.trials.trial import (
+    TrialPlace,
+    copies_folder,
+    lock_making,
+    remove_unfinished,
+    trials_folder,
+    unfinished_place,
+)
 from sandbur.state.errors import UsageError
 
 
@@ -112,3 +119,32 @@ def test_a_trial_is_held_by_one_process_at_a_time(tmp_path: Path) -> None:
     assert not place.is_in_use
     place.remove()
     assert not place.folder.exists()
+
+
+def test_a_trial_that_cannot_be_locked_is_an_error_in_one_sentence(tmp_path: Path) -> None:
+    place = TrialPlace(tmp_path, "t1")
+    place.lock.mkdir(parents=True)
+    with pytest.raises(UsageError, match=r"^Trial t1 cannot be locked: Is a directory\."):
+        place.remove()
+    assert place.is_in_use
+    assert place.folder.is_dir()
+
+
+def test_what_is_unfinished_stays_while_a_trial_begins(tmp_path: Path) -> None:
+    folder = unfinished_place(tmp_path, "t1")
+    folder.mkdir(parents=True)
+    with lock_making(tmp_path, waits=True):
+        remove_unfinished(tmp_path)
+        assert folder.is_dir()
+    remove_unfinished(tmp_path)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("part", ["data", "work"])
+def test_a_path_that_is_not_utf8_is_an_error_in_one_sentence(tmp_path: Path, part: str) -> None:
+    places = {name: tmp_path / name for name in ("data", "work")}
+    places[part] = tmp_path / os.fsdecode(b"w\xff")
+    places["work"].mkdir()
+    with pytest.raises(UsageError, match=r"^No trial can be made: the name of .* is not valid UTF-8"):
+        make_trial(places["data"], TrialRequest("t1", "", places["work"], may_overlay=False))
+    assert list(tmp_path.iterdir()) == [places["work"]]

@@ -50,6 +50,14 @@ def test_a_trial_changes_no_file_of_the_folder_and_is_resumed_in_its_copy(comman
     assert "+two" in command.run("try", "diff").out
 
 
+def test_the_prompt_says_that_an_overlay_renames_no_folders(command: Command) -> None:
+    trial = trial_of(command, "write two into a.txt")
+    if list_of(command)[0]["kind"] != "overlay":
+        lacks("no overlay")
+    exported = command.run("sessions", "export", trial, "-")
+    assert "such as `git mv` with `Invalid cross-device link`" in exported.out
+
+
 def test_a_trial_that_waits_for_a_decision_goes_on_in_its_copy(command: Command) -> None:
     ended = command.run("try", "-p", "-m", "demo", "run touch made.txt", "--mode", "interactive")
     assert ended.code == 3
