@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from ....actions.masking.masker import TextMasker
-from ....actions.masking.secret_contents import drop_secret_contents
+from ....actions.masking.secret_contents import drop_secret_contents, find_secret_contents
 from ....actions.turn.commands import MODES
 from ....state.application import ApplicationState, StepStatus, VibeStep
 from ....state.conversation.messages import Message, Text, encodable, parse_json_or_text, person_message
@@ -28,6 +28,7 @@ from .restore import (
     RestorePlan,
     apply,
     plan_restore,
+    skip_steps,
     without_ways_out,
 )
 
@@ -53,9 +54,22 @@ async def restore_plan(
         changes: RecordedChanges = store.open_file_changes(session_id)
         if call_id:
             changes = ChangesOfCall(changes, call_id)
-        return without_ways_out(plan_restore(changes, seq, roots))
+        return _keep_secret_edits(without_ways_out(plan_restore(changes, seq, roots)))
 
     return await store.database.offload(plan)
+
+
+def _keep_secret_edits(plan: RestorePlan) -> RestorePlan:
+    """Skip the files with secrets that others changed after the run: their present content is never stored,
+    so that a restore would destroy it."""
+    secret = find_secret_contents(plan.changes, plan.pre_images, TextMasker())
+    others = set(plan.changed_by_others)
+    kept = [
+        step
+        for step in plan.steps
+        if step.now.content is not None and step.change.before in secret and str(step.path) in others
+    ]
+    return skip_steps(plan, kept, "it was changed since, and its content with secrets cannot be stored")
 
 
 async def restore_files(

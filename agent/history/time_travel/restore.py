@@ -189,9 +189,19 @@ def _plain_mode(mode: int | None) -> int | None:
 def without_ways_out(plan: RestorePlan) -> RestorePlan:
     """Skip links that lead out of the session's folders, because a write through them would leave these."""
     leading = [step for step in plan.steps if _leads_out(step, plan.roots)]
-    skipped = (Skipped(str(step.path), "it was a link out of the folder") for step in leading)
-    steps = tuple(step for step in plan.steps if step not in leading)
-    return replace(plan, steps=steps, skipped=(*plan.skipped, *skipped))
+    return skip_steps(plan, leading, "it was a link out of the folder")
+
+
+def skip_steps(plan: RestorePlan, steps: Sequence[FileStep], reason: str) -> RestorePlan:
+    """Return the plan without some of its steps, which are skipped for one reason."""
+    left_out = {step.path for step in steps}
+    names = set(map(str, left_out))
+    return replace(
+        plan,
+        steps=tuple(step for step in plan.steps if step.path not in left_out),
+        skipped=(*plan.skipped, *(Skipped(str(step.path), reason) for step in steps)),
+        changed_by_others=tuple(path for path in plan.changed_by_others if path not in names),
+    )
 
 
 def _leads_out(step: FileStep, roots: tuple[Path, ...]) -> bool:

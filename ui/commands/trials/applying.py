@@ -196,10 +196,7 @@ async def undo(command: TryCommand) -> int:
     runtime = Runtime.open(_make_overrides(command, trial), os.environ, tell_notice)
     try:
         plans = [(call, await _plan_undo(runtime, trial, *call)) for call in calls]
-        steps = [step for _, plan in plans for step in plan.steps]
-        if not steps:
-            say("Every file already is as it was before the apply.")
-        elif not command.yes:
+        if not command.yes:
             _ask_to_undo([plan for _, plan in plans])
         code = 0
         for (session_id, call_id), _ in plans:
@@ -238,6 +235,14 @@ def _ask_to_undo(plans: Sequence[RestorePlan]) -> None:
         for step in plan.steps
     ]
     foreign = [path for plan in plans for path in plan.changed_by_others]
+    left_out = [one for plan in plans for one in plan.skipped]
+    if left_out:
+        say("These files stay as they are:")
+        reasons = [f"  {format_path(one.path)}: {one_line(one.reason)}" for one in left_out]
+        for line in _cap(reasons):
+            say(line)
+    if not lines:
+        return
     say("These files change:")
     for line in _cap(lines):
         say(line)

@@ -172,3 +172,23 @@ async def test_undo_takes_back_changes_in_added_folders(command: Command, tmp_pa
         desk.picks = ["y"]
         await desk.type("/undo")
     assert (added / "a.txt").read_text() == "before\n"
+
+
+def test_an_undo_keeps_later_edits_with_secrets_because_they_are_never_stored(command: Command) -> None:
+    workspace = command.folder / "ws"
+    workspace.mkdir()
+
+    def configure(copy: Path) -> None:
+        (copy / "conf.txt").write_text("a note\n")
+        (copy / "plain.txt").write_text("plain\n")
+
+    make_ended_trial(command.folder / "data", workspace, configure)
+    assert run(command, "apply", "--yes").code == 0
+    mine = {"conf.txt": "token=ghp_012345678901234567890123456789abcdef\n"}
+    for name, text in mine.items():
+        (workspace / name).write_text(text)
+    asked = run(command, "undo")
+    assert "These files stay as they are:" in asked.err
+    assert "conf.txt: it was changed since, and its content with secrets cannot be stored" in asked.err
+    undone = run(command, "undo", "--yes")
+    assert (undone.code, list_files(workspace)) == (4, mine), undone.err
