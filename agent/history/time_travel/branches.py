@@ -3,7 +3,7 @@
 import asyncio
 import re
 import uuid
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence, Set
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -46,14 +46,19 @@ async def branch(
 
 
 async def restore_plan(
-    store: Store, session_id: str, seq: int, roots: Sequence[Path], call_id: str = ""
+    store: Store,
+    session_id: str,
+    seq: int,
+    roots: Sequence[Path],
+    call_id: str = "",
+    written: Set[str] | None = None,
 ) -> RestorePlan:
     """Return the changes that `restore_files` would make, without making them."""
 
     def plan() -> RestorePlan:
         changes: RecordedChanges = store.open_file_changes(session_id)
         if call_id:
-            changes = ChangesOfCall(changes, call_id)
+            changes = ChangesOfCall(changes, call_id, written)
         return _keep_secret_edits(without_ways_out(plan_restore(changes, seq, roots)))
 
     return await store.database.offload(plan)
@@ -80,17 +85,18 @@ async def restore_files(
     folder: Path | None = None,
     call_id: str = "",
     own: Sequence[Path] = (),
+    written: Set[str] | None = None,
 ) -> tuple[RestorePlan, Restored]:
     """Restore the files that a session touched to their state at step `seq`.
 
-    With `call_id`, only the changes of this call are taken back. Only files in `folder`, or without it in the
-    session's own folders and in `own`, are restored. Session `into` records the present contents before
-    anything changes, so that the restore can be undone.
+    With `call_id`, only the changes of this call are taken back, and with `written` only those of these
+    paths. Only files in `folder`, or without it in the session's own folders and in `own`, are restored.
+    Session `into` records the present contents before anything changes, so that the restore can be undone.
     """
     settings = store.index.settings(into)
     folders = [*(Path(each) for each in (settings.cwd, *settings.add_dirs)), *own]
     roots = folders if folder is None else [folder]
-    plan = await restore_plan(store, session_id, seq, roots, call_id)
+    plan = await restore_plan(store, session_id, seq, roots, call_id, written)
     if plan.steps:
         files = store.open_files(into)
         kept, _ = await drop_secret_contents(plan.changes, plan.pre_images, TextMasker())

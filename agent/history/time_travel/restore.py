@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -36,12 +36,22 @@ class RecordedChanges(Protocol):
 class ChangesOfCall:
     """The recorded changes of one call."""
 
-    def __init__(self, changes: RecordedChanges, call_id: str) -> None:
+    def __init__(self, changes: RecordedChanges, call_id: str, written: Set[str] | None = None) -> None:
+        """`written` are the files that the call wrote, as far as known; None: all that it recorded."""
         self._changes = changes
         self._call_id = call_id
+        self._written = written
 
     def list_changes(self, seq: int) -> list[RecordedChange]:
-        return [one for one in self._changes.list_changes(seq) if one.call_id == self._call_id]
+        found = (one for one in self._changes.list_changes(seq) if one.call_id == self._call_id)
+        return [one for one in found if self._is_written(one.change)]
+
+    def _is_written(self, change: FileChange) -> bool:
+        if self._written is None or change.path in self._written:
+            return True
+        # The kill may have come between the write and its note.
+        now = read_file_state(Path(change.path))
+        return (now.digest, now.mode) == (change.after, change.after_mode)
 
     def read_content(self, digest: str) -> bytes | None:
         return self._changes.read_content(digest)
@@ -97,9 +107,7 @@ class Restored:
 
 def plan_restore(history: RecordedChanges, seq: int, roots: Sequence[Path]) -> RestorePlan:
     """Plan how to restore the run's files to their state when step `seq` was committed."""
-    touched: dict[Path, list[FileChange]] = {}
-    for _, _, change in history.list_changes(seq):
-        touched.setdefault(Path(change.path), []).append(change)
+    touched = _group_changes(history.list_changes(seq))
     planner = _Planner(history, touched, tuple(Path(os.path.realpath(root)) for root in roots))
     steps: list[FileStep] = []
     skipped: list[Skipped] = []
@@ -112,6 +120,32 @@ def plan_restore(history: RecordedChanges, seq: int, roots: Sequence[Path]) -> R
             steps += [] if step is None else [step]
     foreign = (str(step.path) for step in steps if _is_foreign(step.now, touched[step.path]))
     return RestorePlan(tuple(steps), tuple(skipped), tuple(foreign), planner.roots)
+
+
+def _group_changes(recorded: Sequence[RecordedChange]) -> dict[Path, list[FileChange]]:
+    """Return the changes of each file, without those that a call recorded before it failed to make them."""
+    found: dict[Path, list[RecordedChange]] = {}
+    for one in recorded:
+        earlier = found.setdefault(Path(one.change.path), [])
+        if _takes_back(one, earlier):
+            earlier[:] = [other for other in earlier if other.call_id != one.call_id]
+        else:
+            earlier.append(one)
+    return {path: [one.change for one in changes] for path, changes in found.items() if changes}
+
+
+def _takes_back(one: RecordedChange, earlier: Sequence[RecordedChange]) -> bool:
+    """Return whether a change says that its call left the file as it was found.
+
+    A call that runs again and finds its work done records a change to the same content, too.
+    """
+    change = one.change
+    if (change.before, change.before_mode) != (change.after, change.after_mode):
+        return False
+    planned = [
+        (other.change.after, other.change.after_mode) for other in earlier if other.call_id == one.call_id
+    ]
+    return bool(planned) and (change.after, change.after_mode) not in planned
 
 
 class _Planner:

@@ -38,8 +38,14 @@ class Applied:
     """Whether `is_cancelled` ended the work before its end."""
 
 
-def apply_steps(steps: Sequence[ApplyStep], is_cancelled: Callable[[], bool] = lambda: False) -> Applied:
+def apply_steps(
+    steps: Sequence[ApplyStep],
+    is_cancelled: Callable[[], bool] = lambda: False,
+    on_written: Callable[[Path], None] = lambda path: None,
+) -> Applied:
     """Write and remove files as the steps say. Each changed folder is synced once, at the end.
+
+    `on_written` is called with the path of each file that was written or removed.
 
     A file that is not the version of its step any more is left as it is. A cancellation takes effect between
     two files.
@@ -62,6 +68,7 @@ def apply_steps(steps: Sequence[ApplyStep], is_cancelled: Callable[[], bool] = l
             except FileProblem as problem:
                 done.failed.append(Conflict(step.path, str(problem).rstrip(".")))
             else:
+                on_written(step.path)
                 _count(step, done)
     finally:
         for folder in folders:

@@ -192,3 +192,21 @@ def test_an_undo_keeps_later_edits_with_secrets_because_they_are_never_stored(co
     assert "conf.txt: it was changed since, and its content with secrets cannot be stored" in asked.err
     undone = run(command, "undo", "--yes")
     assert (undone.code, list_files(workspace)) == (4, mine), undone.err
+
+
+def test_an_undo_that_left_a_file_out_can_be_repeated(command: Command) -> None:
+    workspace = command.folder / "ws"
+    (workspace / "d").mkdir(parents=True)
+    (workspace / "d/a.txt").write_text("old\n")
+    data = command.folder / "data"
+    make_ended_trial(data, workspace, lambda copy: (copy / "d/a.txt").write_text("new\n"))
+    assert run(command, "apply", "--yes").code == 0
+    (workspace / "d").rename(workspace / "moved")
+    (workspace / "d").symlink_to("moved")
+    undone = run(command, "undo", "--yes")
+    assert (undone.code, "a folder above it is a link now" in undone.err) == (4, True), undone.err
+    (workspace / "d").unlink()
+    (workspace / "moved").rename(workspace / "d")
+    undone = run(command, "undo", "--yes")
+    assert (undone.code, list_files(workspace)) == (0, {"d/a.txt": "old\n"}), undone.err
+    assert run(command, "undo", "--yes").code == 2
