@@ -56,8 +56,9 @@ def end_trial(place: TrialPlace, trial: Trial) -> list[Difference]:
     for folder, difference in zip(folders, found, strict=True):
         with suppress(OSError):
             KeptOriginals.load(place.part(folder, "base")).keep(difference)
-    if trial.state == "running":
-        place.save(trial.model_copy(update={"state": "ended"}))
+    now = place.load()
+    if now.state == "running":
+        place.save(now.model_copy(update={"state": "ended"}))
     return read_differences(place, trial)
 
 

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from ....actions.ports import BadArguments, Prepared, Tool, ToolContext, ToolOutcome, ToolTraits, Verified
 from ....actions.tools.schema import PlainText, ToolArguments, parse_arguments, spec_of
+from ....actions.workspace.atomic_write import sync_folder
 from ....actions.workspace.content_cache import FileState, read_file_state
 from ....actions.workspace.copies.difference import Difference
 from ....actions.workspace.paths import FileProblem, format_count, format_path_from
@@ -24,7 +25,7 @@ from ....state.process.cancellation import wait_until_done
 from ....state.process.crashpoints import reach
 from ..outcome import read_differences
 from ..trial import Trial, TrialPlace, find_trial
-from .files import Applied, apply_steps
+from .files import Applied, apply_steps, remove_emptied_folders
 from .plan import (
     ApplyPlan,
     Conflict,
@@ -166,6 +167,13 @@ class _Work:
         done = apply_steps(self.plan.steps, is_cancelled, written.add)
         if done.is_stopped:
             return ToolOutcome("interrupted", "Stopped.")
+        if self.is_begun:
+            # The removals of an earlier start of the call.
+            gone = {path for path in map(Path, written.load() or ()) if not os.path.lexists(path)}
+            roots = [one.root for one in self.order.differences]
+            sources = ((path, root) for path in gone for root in roots if root in path.parents)
+            for folder in set(remove_emptied_folders(sources)):
+                sync_folder(folder)
         reach("apply_written")
         if not done.failed:
             place.save(trial.model_copy(update={"state": "applied"}))

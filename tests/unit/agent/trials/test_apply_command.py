@@ -210,3 +210,26 @@ def test_an_undo_that_left_a_file_out_can_be_repeated(command: Command) -> None:
     undone = run(command, "undo", "--yes")
     assert (undone.code, list_files(workspace)) == (0, {"d/a.txt": "old\n"}), undone.err
     assert run(command, "undo", "--yes").code == 2
+
+
+@pytest.mark.parametrize("content", ["rubbish", "other", ""])
+def test_a_damaged_trial_can_be_dropped_and_nothing_else_goes(command: Command, content: str) -> None:
+    workspace, data = command.folder / "ws", command.folder / "data"
+    workspace.mkdir()
+    for trial_id in ("i1", "i2"):
+        make_ended_trial(data, workspace, lambda copy: (copy / "new.txt").write_text("new\n"), trial_id)
+    record = json.loads((data / "trials/i2/trial.json").read_text())
+    damaged = content if content == "rubbish" else json.dumps({**record, "id": content and "i2"})
+    (data / "trials/i1/trial.json").write_text(damaged)
+    diff = run(command, "diff", "i1")
+    assert (diff.code, "The record of trial i1 cannot be read." in diff.err) == (2, True)
+    assert run(command, "drop", "i1", "--yes").code == 0
+    assert [path.name for path in (data / "trials").iterdir()] == ["i2"]
+    assert run(command, "diff", "i2").code == 0
+
+
+def test_the_drop_of_an_applied_trial_says_how_to_take_it_back(command: Command, workspace: Path) -> None:
+    run(command, "apply", "--yes", "-m", "demo")
+    [session] = json.loads(command.run("sessions", "list", "--json").out)
+    dropped = run(command, "drop", "--yes")
+    assert f"What it applied stays. /undo takes it back in: sandbur -r {session['id']}" in dropped.err
