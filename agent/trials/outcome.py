@@ -51,15 +51,20 @@ def end_trial(place: TrialPlace, trial: Trial) -> list[Difference]:
 
     Return the differences.
     """
+    keep_originals(place, trial)
+    now = place.load()
+    if now.state == "running":
+        place.save(now.model_copy(update={"state": "ended"}))
+    return read_differences(place, trial)
+
+
+def keep_originals(place: TrialPlace, trial: Trial) -> None:
+    """Keep the contents of the originals of changed files, as far as they are what they were."""
     found = read_differences(place, trial, includes_ignored=True)
     folders = [folder for folder in trial.folders if not folder.is_repository]
     for folder, difference in zip(folders, found, strict=True):
         with suppress(OSError):
             KeptOriginals.load(place.part(folder, "base")).keep(difference)
-    now = place.load()
-    if now.state == "running":
-        place.save(now.model_copy(update={"state": "ended"}))
-    return read_differences(place, trial)
 
 
 @dataclass(frozen=True, slots=True)

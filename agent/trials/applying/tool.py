@@ -23,7 +23,7 @@ from ....state.conversation.messages import encodable
 from ....state.errors import UsageError
 from ....state.process.cancellation import wait_until_done
 from ....state.process.crashpoints import reach
-from ..outcome import read_differences
+from ..outcome import keep_originals, read_differences
 from ..trial import Trial, TrialPlace, find_trial
 from .files import Applied, apply_steps, remove_emptied_folders
 from .plan import (
@@ -160,6 +160,9 @@ class _Work:
 
     def _run(self, is_cancelled: Callable[[], bool]) -> ToolOutcome:
         place, trial = self.order.place, self.order.trial
+        if trial.state == "running":
+            # The process of the trial was killed before it kept them. An undo gives the files other times.
+            keep_originals(place, trial)
         record = change_state(place.folder, self.record, "writing")
         written = WrittenFiles(place.folder, record.session_id, record.call_id)
         written.begin()

@@ -9,6 +9,8 @@ from support.commands.command import Command, Ended
 from support.samples.trial_folders import list_files, make_ended_trial
 from support.screens.slash_desk import slash_desk
 
+from sandbur.agent.trials.making import TrialRequest, make_trial
+
 OLD = {"one.txt": "a\nb\nc\n", "two.txt": "two\n"}
 NEW = {"new.txt": "new\n", "one.txt": "A\nb\nc\n"}
 
@@ -233,3 +235,18 @@ def test_the_drop_of_an_applied_trial_says_how_to_take_it_back(command: Command,
     [session] = json.loads(command.run("sessions", "list", "--json").out)
     dropped = run(command, "drop", "--yes")
     assert f"What it applied stays. /undo takes it back in: sandbur -r {session['id']}" in dropped.err
+
+
+def test_a_trial_that_was_killed_can_be_applied_again_after_an_undo(command: Command) -> None:
+    workspace, data = command.folder / "ws", command.folder / "data"
+    workspace.mkdir()
+    data.mkdir(mode=0o700)
+    for name, text in OLD.items():
+        (workspace / name).write_text(text)
+    killed = make_trial(data, TrialRequest("t1", "a task", workspace, may_overlay=False)).trial
+    change(Path(killed.folders[0].copy_path))
+    assert run(command, "apply", "--yes").code == 0
+    assert run(command, "undo", "--yes").code == 0
+    assert list_files(workspace) == OLD
+    again = run(command, "apply", "--yes")
+    assert (again.code, list_files(workspace)) == (0, NEW), again.err
