@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from ...actions.tools.registry import SERVER_PREFIX, traits_of
 from ...actions.tools.shell.read_only import is_read_only
@@ -44,6 +46,21 @@ def _read_difference(
         paths, skipped = compare_copy(Manifest.load(place.part(folder, "copied")), manifest)
     kept = KeptOriginals.load(place.part(folder, "base"))
     return build_difference(manifest, paths, skipped, kept, includes_ignored)
+
+
+def read_folder_modes(place: TrialPlace, trial: Trial) -> dict[Path, int]:
+    """Return the modes of the folders of the originals at the beginning, by absolute path.
+
+    Raises `UsageError` if a record of the trial is damaged.
+    """
+    found: dict[Path, int] = {}
+    for folder in trial.folders:
+        if not folder.is_repository:
+            manifest = Manifest.load(place.part(folder, "manifest"))
+            for path, status in manifest.entries.items():
+                if stat.S_ISDIR(status.mode):
+                    found[manifest.root / path] = status.mode
+    return found
 
 
 def end_trial(place: TrialPlace, trial: Trial) -> list[Difference]:

@@ -22,6 +22,7 @@ from ....state.store.journal import RESTORE
 from ....state.store.store import Store
 from ....state.store.writer import SessionWriter
 from .restore import (
+    NO_MODES,
     ChangesOfCall,
     RecordedChanges,
     Restored,
@@ -86,12 +87,14 @@ async def restore_files(
     call_id: str = "",
     own: Sequence[Path] = (),
     written: Set[str] | None = None,
+    folder_modes: Mapping[Path, int] = NO_MODES,
 ) -> tuple[RestorePlan, Restored]:
     """Restore the files that a session touched to their state at step `seq`.
 
     With `call_id`, only the changes of this call are taken back, and with `written` only those of these
     paths. Only files in `folder`, or without it in the session's own folders and in `own`, are restored.
-    Session `into` records the present contents before anything changes, so that the restore can be undone.
+    Folders that are missing are made with their `folder_modes`. Session `into` records the present contents
+    before anything changes, so that the restore can be undone.
     """
     settings = store.index.settings(into)
     folders = [*(Path(each) for each in (settings.cwd, *settings.add_dirs)), *own]
@@ -103,7 +106,7 @@ async def restore_files(
         async with _hold_lease(store, into) as writer:
             writer.queue_loose(files.insert_contents(kept))
             await writer.commit(files.make_entries(f"{RESTORE}{seq}", plan.changes, writer.last_seq))
-            return plan, await asyncio.to_thread(apply, plan)
+            return plan, await asyncio.to_thread(apply, plan, folder_modes)
     return plan, apply(plan)
 
 

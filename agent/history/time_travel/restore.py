@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from ....actions.workspace.atomic_write import (
     find_missing_folders,
+    make_folder,
     remove_file,
     replace_content,
     replace_link,
@@ -22,6 +24,7 @@ from ....actions.workspace.safe_open import open_folder
 from ....state.calls import FileChange
 from ....state.store.files.file_history import RecordedChange
 
+NO_MODES: Mapping[Path, int] = MappingProxyType({})
 MAX_BYTES = 256_000_000
 """The most bytes of contents in one restore. Further files are skipped with a notice."""
 
@@ -258,8 +261,11 @@ def _is_foreign(now: FileState, changes: list[FileChange]) -> bool:
     return now.digest not in left
 
 
-def apply(plan: RestorePlan) -> Restored:
-    """Apply the plan, file by file. A file that has changed since the plan was made is skipped."""
+def apply(plan: RestorePlan, folder_modes: Mapping[Path, int] = NO_MODES) -> Restored:
+    """Apply the plan, file by file. A file that has changed since the plan was made is skipped.
+
+    `folder_modes`: the modes of folders that have to be made again, as far as they are known.
+    """
     done = Restored(skipped=list(plan.skipped))
     # Deletions come first, inner paths before their folders, because a file may replace a folder.
     removals = [step for step in plan.steps if step.content is None]
@@ -268,6 +274,8 @@ def apply(plan: RestorePlan) -> Restored:
         try:
             with translate_errors(step.path, "restored"):
                 _require_inside(step.path, plan.roots)
+                if step.content is not None:
+                    _make_known_folders(step.path, folder_modes)
                 _apply_file_step(step, plan.roots)
         except FileProblem as problem:
             done.skipped.append(Skipped(str(step.path), str(problem)))
@@ -275,6 +283,13 @@ def apply(plan: RestorePlan) -> Restored:
             is_back = done.recreated if step.now.version is None else done.restored
             (done.removed if step.content is None else is_back).append(str(step.path))
     return done
+
+
+def _make_known_folders(path: Path, modes: Mapping[Path, int]) -> None:
+    for folder in reversed(find_missing_folders(path)):
+        if folder not in modes:
+            return
+        make_folder(folder, modes[folder])
 
 
 def _apply_file_step(step: FileStep, roots: tuple[Path, ...]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ....actions.workspace.atomic_write import (
     find_missing_folders,
+    make_folder,
     remove_file,
     remove_leftovers,
     replace_content,
@@ -130,11 +131,7 @@ def _find_expected(step: ApplyStep) -> FileStat | None:
 def _make_folders(folders: Sequence[Path], source: Path | None) -> None:
     """Make folders, given the innermost first, with the modes that they have in the copy."""
     for at, folder in reversed(list(enumerate(folders))):
-        # The owner must be able to write into it.
-        mode = 0o755 if source is None else source.parents[at].stat().st_mode & 0o777 | 0o700
-        with open_folder(folder.parent) as above:
-            os.mkdir(folder.name, 0o700, dir_fd=above)
-            os.chmod(folder.name, mode, dir_fd=above)
+        make_folder(folder, 0o755 if source is None else source.parents[at].stat().st_mode)
 
 
 def _remove_folders(folders: Sequence[Path]) -> None:

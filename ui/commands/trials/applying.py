@@ -23,7 +23,7 @@ from ....agent.session.session import Session
 from ....agent.trials.applying.plan import ApplyPlan, OnConflict, list_conflict_lines, plan_apply
 from ....agent.trials.applying.record import ApplyRecord, WrittenFiles, change_state, forbid_calls
 from ....agent.trials.applying.tool import NAME
-from ....agent.trials.outcome import read_differences
+from ....agent.trials.outcome import read_differences, read_folder_modes
 from ....agent.trials.trial import Trial, TrialPlace, find_trial
 from ....state.errors import UsageError
 from ...cli.open_session import read_overrides, tell_notice
@@ -221,6 +221,7 @@ async def _restore(
     plan, done = await restore_files(
         runtime.store, session_id, -1, session_id, call_id=call_id, own=_list_roots(trial),
         written=WrittenFiles(place.folder, session_id, call_id).load(),
+        folder_modes=await asyncio.to_thread(read_folder_modes, place, trial),
     )  # fmt: skip
     for line in format_restored(plan, done):
         say(line)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -250,3 +251,17 @@ def test_a_trial_that_was_killed_can_be_applied_again_after_an_undo(command: Com
     assert list_files(workspace) == OLD
     again = run(command, "apply", "--yes")
     assert (again.code, list_files(workspace)) == (0, NEW), again.err
+
+
+def test_an_undo_makes_removed_folders_again_with_their_modes(command: Command) -> None:
+    workspace = command.folder / "ws"
+    (workspace / "private").mkdir(parents=True)
+    (workspace / "private").chmod(0o700)
+    (workspace / "private/deep").mkdir(mode=0o750)
+    (workspace / "private/deep/a").write_text("a\n")
+    make_ended_trial(command.folder / "data", workspace, lambda copy: shutil.rmtree(copy / "private"))
+    assert run(command, "apply", "--yes").code == 0
+    assert not (workspace / "private").exists()
+    assert run(command, "undo", "--yes").code == 0
+    modes = [(workspace / name).stat().st_mode & 0o777 for name in ("private", "private/deep")]
+    assert modes == [0o700, 0o750]
