@@ -155,10 +155,12 @@ class _Planner:
         root = difference.root
         removed = {root / file.path for file in difference.files if file.kind == "removed"}
         links = set(_find_removed_links(difference))
+        # What the trial put in the place of a removed file may be there already.
+        gone = removed | {root / file.path for file in difference.files if file.after is not None}
         for file in difference.files:
             path = root / file.path
             try:
-                step = self._plan(path, root, file, removed, links)
+                step = self._plan(path, root, file, gone if file.kind == "removed" else removed, links)
             except FileProblem as problem:
                 self._conflicts.append(Conflict(path, str(problem)))
             except OSError as error:
@@ -214,7 +216,7 @@ class _Planner:
         if self._on_conflict != "merge":
             raise FileProblem(why)
         if _is_mode_conflict(file, now):
-            raise FileProblem(f"{why}, and its mode was changed on both sides")
+            raise FileProblem("its mode was changed since the trial began")
         if (known := self._earlier.get(str(path))) is not None and now.digest in (
             known.before,
             digest_of(known.content),

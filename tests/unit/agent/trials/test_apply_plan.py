@@ -333,3 +333,21 @@ def test_a_file_whose_new_content_is_not_known_is_never_removed(workspace: Path)
     unread = ChangedFile("two.txt", "changed", digest, path.stat().st_mode, None, 0o100000, path)
     found = plan_apply([Difference(workspace, (unread,))])
     assert (reasons(found), found.steps) == ({"two.txt": "its content in the copy cannot be read"}, ())
+
+
+def test_a_second_plan_finds_links_and_folders_that_were_replaced_done(workspace: Path) -> None:
+    (workspace / "link").symlink_to("/tmp")
+    (workspace / "folder").mkdir()
+    (workspace / "folder/inner.txt").write_text("inner\n")
+
+    def swap(copy: Path) -> None:
+        replace_link(copy)
+        shutil.rmtree(copy / "folder")
+        (copy / "folder").write_text("a file\n")
+
+    home = workspace.parent / "data"
+    trial = make_ended_trial(home, workspace, swap)
+    found = read_differences(TrialPlace(home, trial.id), trial)
+    apply_steps(plan_apply(found).steps)
+    again = plan_apply(found)
+    assert (again.steps, again.conflicts, again.done) == ((), (), 4)
