@@ -6,6 +6,7 @@ the command dies, for a longer run than the usual one.
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -165,3 +166,20 @@ def test_a_killed_apply_that_was_taken_back_does_not_go_on(command: Command) -> 
     again = command.run("try", "apply", "t1", "--yes", *place)
     assert again.code == 0, again.err
     assert (workspace / "3.txt").read_text() == "new 3\n"
+
+
+def test_a_folder_goes_with_its_last_file_also_after_a_kill(command: Command) -> None:
+    workspace = command.folder / "ws"
+    (workspace / "d").mkdir(parents=True)
+    (workspace / "d/a.txt").write_text("a\n")
+
+    def change_two(copy: Path) -> None:
+        shutil.rmtree(copy / "d")
+        (copy / "new.txt").write_text("new\n")
+
+    make_ended_trial(command.folder / "data", workspace, change_two)
+    place = ("-C", str(workspace), "-m", "demo")
+    died = command.run("try", "apply", "t1", "--yes", *place, SANDBUR_CRASH_AT="apply_before_file:2")
+    assert (died.code, (workspace / "d").is_dir()) == (-signal.SIGKILL, True)
+    assert command.run("try", "apply", "t1", "--yes", *place).code == 0
+    assert [path.name for path in workspace.iterdir()] == ["new.txt"]
