@@ -26,11 +26,18 @@ async def drop_secret_contents(
     return await asyncio.to_thread(_drop_secret_contents, changes, pre_images, finder)
 
 
+def find_secret_contents(
+    changes: Sequence[FileChange], pre_images: Mapping[str, bytes], finder: SecretFinder
+) -> set[str | None]:
+    """Return the digests of the earlier contents that must not be stored."""
+    secret = {change.before for change in changes if is_secret_file(change.path)}
+    return secret | {digest for digest, content in pre_images.items() if finder.holds_secret(content)}
+
+
 def _drop_secret_contents(
     changes: Sequence[FileChange], pre_images: Mapping[str, bytes], finder: SecretFinder
 ) -> tuple[Mapping[str, bytes], str]:
-    secret = {change.before for change in changes if is_secret_file(change.path)}
-    secret |= {digest for digest, content in pre_images.items() if finder.holds_secret(content)}
+    secret = find_secret_contents(changes, pre_images, finder)
     left_out = [change.path.rpartition("/")[2] for change in changes if change.before in secret]
     if not left_out:
         return pre_images, ""

@@ -173,6 +173,14 @@ def find_missing_folders(target: Path) -> list[Path]:
     return list(takewhile(lambda folder: not folder.exists(), target.parents))
 
 
+def make_folder(folder: Path, mode: int) -> None:
+    """Make a folder with the permission bits of `mode`, whatever the umask, and all rights of its owner."""
+    with open_folder(folder.parent) as above:
+        os.mkdir(folder.name, 0o700, dir_fd=above)
+        # The owner must be able to write into it.
+        os.chmod(folder.name, mode & 0o777 | 0o700, dir_fd=above)
+
+
 def _read_writable_status(folder: int, target: Path) -> os.stat_result | None:
     try:
         status = os.stat(target.name, dir_fd=folder, follow_symlinks=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import replace
 from typing import Any, cast
 
@@ -35,6 +35,7 @@ Conclude = Callable[[Session, Session, RunFinished, str], ToolOutcome]
 the id of the call.
 Raises `CallSuspended`."""
 DESCRIBE_CHANGES = ".agent.trials.isolation:describe_changes"
+HOLD_COPY = ".agent.trials.isolation:hold"
 _AT_PARENT = "at the agent that started it"
 """Where a call of a sub-agent was decided."""
 _MOST_UNREAD = 64
@@ -92,20 +93,21 @@ class Children:
     ) -> ToolOutcome:
         by, child = await self._open_child(parent, definition, task, child_id, context)
         try:
-            events = _begin(parent, child, task, context)
-            while True:
-                end = await self._drive(parent, child, by, task, context, events)
-                if end.status not in _WAITING:
-                    _require_parent_may_go_on(parent, child, end)
-                    if task.branch is not None:
-                        return await task.branch.report(child, end)
-                    ended = conclude(parent, child, end, context.call_id)
-                    return await self._add_changes(parent, child, ended)
-                waiting = _relay_waiting_calls(child, task, by.agents[-1], context.call_id)
-                decisions = await self._ask_beside_others(parent, child, end, waiting)
-                if not decisions:
-                    return ToolOutcome("error", "It waits for a decision.", waits_for=waiting)
-                events = cast("AsyncGenerator[Event]", child.decide(decisions, way=_AT_PARENT))
+            with self._hold_copy(child):
+                events = _begin(parent, child, task, context)
+                while True:
+                    end = await self._drive(parent, child, by, task, context, events)
+                    if end.status not in _WAITING:
+                        _require_parent_may_go_on(parent, child, end)
+                        if task.branch is not None:
+                            return await task.branch.report(child, end)
+                        ended = conclude(parent, child, end, context.call_id)
+                        return await self._add_changes(parent, child, ended)
+                    waiting = _relay_waiting_calls(child, task, by.agents[-1], context.call_id)
+                    decisions = await self._ask_beside_others(parent, child, end, waiting)
+                    if not decisions:
+                        return ToolOutcome("error", "It waits for a decision.", waits_for=waiting)
+                    events = cast("AsyncGenerator[Event]", child.decide(decisions, way=_AT_PARENT))
         finally:
             await self._process.close_session(child)
 
@@ -144,6 +146,13 @@ class Children:
         if child.state.execution_mode != mode:
             child.change_mode(mode)
         return by, child
+
+    def _hold_copy(self, child: Session) -> AbstractContextManager[None]:
+        """Keep other processes out of the copy of a sub-agent, if it works in one of its own."""
+        if child.settings.trial != child.id:
+            return nullcontext()
+        held: AbstractContextManager[None] = load(HOLD_COPY)(self._process.settings, child.id)
+        return held
 
     async def _add_changes(self, parent: Session, child: Session, outcome: ToolOutcome) -> ToolOutcome:
         """Return the outcome with what the sub-agent changed in its copy, if it worked in one of its own."""

@@ -46,8 +46,9 @@ async def run_trial(
     made = await asyncio.to_thread(_make, settings, trial_id, message, max_copy_mb)
     inside = _make_agent_inside(agent, settings, made, env)
     place = TrialPlace(settings.home, trial_id)
-    result = await inside.run(message, output=output, **cast("Any", {**options, "session_id": trial_id}))
-    found = await asyncio.to_thread(end_trial, place, made)
+    with place.hold():
+        result = await inside.run(message, output=output, **cast("Any", {**options, "session_id": trial_id}))
+        found = await asyncio.to_thread(end_trial, place, made)
     changes = [
         TrialChange(one.root / change.size.file.path, change.size.file.kind, change.text)
         for one in found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,11 @@ def renew(home: Path, session: SessionSettings) -> SessionSettings:
     trial = TrialPlace(home, session.trial).load()
     places = tuple(_list_added(trial, session.add_dirs))
     return session.model_copy(update={"add_dirs": places} | _move_rules(session, trial.cwd, trial))
+
+
+def hold(settings: Settings, trial_id: str) -> AbstractContextManager[None]:
+    """Keep other processes out of the copy of a sub-agent; raises `UsageError` if one is in it."""
+    return TrialPlace(settings.home, trial_id).hold()
 
 
 def describe_changes(settings: Settings, store: Any, trial_id: str) -> str:

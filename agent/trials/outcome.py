@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from ...actions.tools.registry import SERVER_PREFIX, traits_of
 from ...actions.tools.shell.read_only import is_read_only
@@ -66,20 +68,41 @@ def _read_changed(
     return compare_copy(copied, manifest, links)
 
 
+def read_folder_modes(place: TrialPlace, trial: Trial) -> dict[Path, int]:
+    """Return the modes of the folders of the originals at the beginning, by absolute path.
+
+    Raises `UsageError` if a record of the trial is damaged.
+    """
+    found: dict[Path, int] = {}
+    for folder in trial.folders:
+        if not folder.is_repository:
+            manifest = Manifest.load(place.part(folder, "manifest"))
+            for path, status in manifest.entries.items():
+                if stat.S_ISDIR(status.mode):
+                    found[manifest.root / path] = status.mode
+    return found
+
+
 def end_trial(place: TrialPlace, trial: Trial) -> list[Difference]:
     """Keep the contents of the originals of changed files, for a later merge, and mark the trial as ended.
 
     Return the differences. On a full disk, the trial stays unmarked and counts as interrupted.
     """
+    keep_originals(place, trial)
+    now = place.load()
+    if now.state == "running":
+        with suppress(OSError):
+            place.save(now.model_copy(update={"state": "ended"}))
+    return read_differences(place, trial)
+
+
+def keep_originals(place: TrialPlace, trial: Trial) -> None:
+    """Keep the contents of the originals of changed files, as far as they are what they were."""
     found = read_differences(place, trial, includes_ignored=True)
     folders = [folder for folder in trial.folders if not folder.is_repository]
     for folder, difference in zip(folders, found, strict=True):
         with suppress(OSError):
             KeptOriginals.load(place.part(folder, "base")).keep(difference)
-    if trial.state == "running":
-        with suppress(OSError):
-            place.save(trial.model_copy(update={"state": "ended"}))
-    return read_differences(place, trial)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from ...actions.workspace.content_cache import write_whole
 from ...actions.workspace.copies.folder_copy import remove_tree
@@ -96,12 +96,15 @@ class TrialPlace:
     def load(self) -> Trial:
         """Return the record; raises `UsageError` if there is none, or if it is damaged."""
         try:
-            return Trial.model_validate_json((self.folder / _RECORD).read_bytes())
+            found = Trial.model_validate_json((self.folder / _RECORD).read_bytes())
+            if found.id != self.folder.name:
+                raise ValueError("the record of another trial")
+            return found
         except FileNotFoundError:
             raise UsageError(
                 f"There is no trial {self.folder.name}.", "`sandbur try list` lists the trials."
             ) from None
-        except (OSError, ValidationError):
+        except (OSError, ValueError):
             raise UsageError(
                 f"The record of trial {self.folder.name} cannot be read.",
                 f"Remove the trial: sandbur try drop {self.folder.name}",
@@ -223,18 +226,23 @@ def find_trial(home: Path, word: str | None, cwd: Path) -> Trial:
 
     Raises `UsageError` if there is none, or if several begin with the word.
     """
+    return TrialPlace(home, find_trial_id(home, word, cwd)).load()
+
+
+def find_trial_id(home: Path, word: str | None, cwd: Path) -> str:
+    """Return what `find_trial` would find, also if the record of the trial is damaged."""
     if word is None:
         here = [one for one in list_trials(home) if cwd.is_relative_to(one.cwd) or one.cwd == os.fspath(cwd)]
         if not here:
             raise UsageError("This folder has no trial.", 'Begin one: sandbur try "..."')
-        return here[0]
+        return here[0].id
     names = list(_list_names(home))
     matches = [name for name in names if name == word] or [name for name in names if name.startswith(word)]
     if len(matches) > 1:
         raise UsageError(f"`{word}` is the start of several trials.", "Write more of the id.")
     if not matches or not word:
         raise UsageError(f"There is no trial `{word}`.", "`sandbur try list` lists the trials.")
-    return TrialPlace(home, matches[0]).load()
+    return matches[0]
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import asyncio
 import re
 import uuid
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence, Set
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from ....actions.masking.masker import TextMasker
-from ....actions.masking.secret_contents import drop_secret_contents
+from ....actions.masking.secret_contents import drop_secret_contents, find_secret_contents
 from ....actions.turn.commands import MODES
 from ....state.application import ApplicationState, StepStatus, VibeStep
 from ....state.conversation.messages import Message, Text, encodable, parse_json_or_text, person_message
@@ -22,12 +22,14 @@ from ....state.store.journal import RESTORE
 from ....state.store.store import Store
 from ....state.store.writer import SessionWriter
 from .restore import (
+    NO_MODES,
     ChangesOfCall,
     RecordedChanges,
     Restored,
     RestorePlan,
     apply,
     plan_restore,
+    skip_steps,
     without_ways_out,
 )
 
@@ -45,17 +47,35 @@ async def branch(
 
 
 async def restore_plan(
-    store: Store, session_id: str, seq: int, roots: Sequence[Path], call_id: str = ""
+    store: Store,
+    session_id: str,
+    seq: int,
+    roots: Sequence[Path],
+    call_id: str = "",
+    written: Set[str] | None = None,
 ) -> RestorePlan:
     """Return the changes that `restore_files` would make, without making them."""
 
     def plan() -> RestorePlan:
         changes: RecordedChanges = store.open_file_changes(session_id)
         if call_id:
-            changes = ChangesOfCall(changes, call_id)
-        return without_ways_out(plan_restore(changes, seq, roots))
+            changes = ChangesOfCall(changes, call_id, written)
+        return _keep_secret_edits(without_ways_out(plan_restore(changes, seq, roots)))
 
     return await store.database.offload(plan)
+
+
+def _keep_secret_edits(plan: RestorePlan) -> RestorePlan:
+    """Skip the files with secrets that others changed after the run: their present content is never stored,
+    so that a restore would destroy it."""
+    secret = find_secret_contents(plan.changes, plan.pre_images, TextMasker())
+    others = set(plan.changed_by_others)
+    kept = [
+        step
+        for step in plan.steps
+        if step.now.content is not None and step.change.before in secret and str(step.path) in others
+    ]
+    return skip_steps(plan, kept, "it was changed since, and its content with secrets cannot be stored")
 
 
 async def restore_files(
@@ -66,24 +86,27 @@ async def restore_files(
     folder: Path | None = None,
     call_id: str = "",
     own: Sequence[Path] = (),
+    written: Set[str] | None = None,
+    folder_modes: Mapping[Path, int] = NO_MODES,
 ) -> tuple[RestorePlan, Restored]:
     """Restore the files that a session touched to their state at step `seq`.
 
-    With `call_id`, only the changes of this call are taken back. Only files in `folder`, or without it in the
-    session's own folders and in `own`, are restored. Session `into` records the present contents before
-    anything changes, so that the restore can be undone.
+    With `call_id`, only the changes of this call are taken back, and with `written` only those of these
+    paths. Only files in `folder`, or without it in the session's own folders and in `own`, are restored.
+    Folders that are missing are made with their `folder_modes`. Session `into` records the present contents
+    before anything changes, so that the restore can be undone.
     """
     settings = store.index.settings(into)
     folders = [*(Path(each) for each in (settings.cwd, *settings.add_dirs)), *own]
     roots = folders if folder is None else [folder]
-    plan = await restore_plan(store, session_id, seq, roots, call_id)
+    plan = await restore_plan(store, session_id, seq, roots, call_id, written)
     if plan.steps:
         files = store.open_files(into)
         kept, _ = await drop_secret_contents(plan.changes, plan.pre_images, TextMasker())
         async with _hold_lease(store, into) as writer:
             writer.queue_loose(files.insert_contents(kept))
             await writer.commit(files.make_entries(f"{RESTORE}{seq}", plan.changes, writer.last_seq))
-            return plan, await asyncio.to_thread(apply, plan)
+            return plan, await asyncio.to_thread(apply, plan, folder_modes)
     return plan, apply(plan)
 
 

@@ -2,14 +2,16 @@
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from ....actions.workspace.atomic_write import (
     find_missing_folders,
+    make_folder,
     remove_file,
     replace_content,
     replace_link,
@@ -22,6 +24,7 @@ from ....actions.workspace.safe_open import open_folder
 from ....state.calls import FileChange
 from ....state.store.files.file_history import RecordedChange
 
+NO_MODES: Mapping[Path, int] = MappingProxyType({})
 MAX_BYTES = 256_000_000
 """The most bytes of contents in one restore. Further files are skipped with a notice."""
 
@@ -36,12 +39,22 @@ class RecordedChanges(Protocol):
 class ChangesOfCall:
     """The recorded changes of one call."""
 
-    def __init__(self, changes: RecordedChanges, call_id: str) -> None:
+    def __init__(self, changes: RecordedChanges, call_id: str, written: Set[str] | None = None) -> None:
+        """`written` are the files that the call wrote, as far as known; None: all that it recorded."""
         self._changes = changes
         self._call_id = call_id
+        self._written = written
 
     def list_changes(self, seq: int) -> list[RecordedChange]:
-        return [one for one in self._changes.list_changes(seq) if one.call_id == self._call_id]
+        found = (one for one in self._changes.list_changes(seq) if one.call_id == self._call_id)
+        return [one for one in found if self._is_written(one.change)]
+
+    def _is_written(self, change: FileChange) -> bool:
+        if self._written is None or change.path in self._written:
+            return True
+        # The kill may have come between the write and its note.
+        now = read_file_state(Path(change.path))
+        return (now.digest, now.mode) == (change.after, change.after_mode)
 
     def read_content(self, digest: str) -> bytes | None:
         return self._changes.read_content(digest)
@@ -97,9 +110,7 @@ class Restored:
 
 def plan_restore(history: RecordedChanges, seq: int, roots: Sequence[Path]) -> RestorePlan:
     """Plan how to restore the run's files to their state when step `seq` was committed."""
-    touched: dict[Path, list[FileChange]] = {}
-    for _, _, change in history.list_changes(seq):
-        touched.setdefault(Path(change.path), []).append(change)
+    touched = _group_changes(history.list_changes(seq))
     planner = _Planner(history, touched, tuple(Path(os.path.realpath(root)) for root in roots))
     steps: list[FileStep] = []
     skipped: list[Skipped] = []
@@ -112,6 +123,32 @@ def plan_restore(history: RecordedChanges, seq: int, roots: Sequence[Path]) -> R
             steps += [] if step is None else [step]
     foreign = (str(step.path) for step in steps if _is_foreign(step.now, touched[step.path]))
     return RestorePlan(tuple(steps), tuple(skipped), tuple(foreign), planner.roots)
+
+
+def _group_changes(recorded: Sequence[RecordedChange]) -> dict[Path, list[FileChange]]:
+    """Return the changes of each file, without those that a call recorded before it failed to make them."""
+    found: dict[Path, list[RecordedChange]] = {}
+    for one in recorded:
+        earlier = found.setdefault(Path(one.change.path), [])
+        if _takes_back(one, earlier):
+            earlier[:] = [other for other in earlier if other.call_id != one.call_id]
+        else:
+            earlier.append(one)
+    return {path: [one.change for one in changes] for path, changes in found.items() if changes}
+
+
+def _takes_back(one: RecordedChange, earlier: Sequence[RecordedChange]) -> bool:
+    """Return whether a change says that its call left the file as it was found.
+
+    A call that runs again and finds its work done records a change to the same content, too.
+    """
+    change = one.change
+    if (change.before, change.before_mode) != (change.after, change.after_mode):
+        return False
+    planned = [
+        (other.change.after, other.change.after_mode) for other in earlier if other.call_id == one.call_id
+    ]
+    return bool(planned) and (change.after, change.after_mode) not in planned
 
 
 class _Planner:
@@ -189,9 +226,19 @@ def _plain_mode(mode: int | None) -> int | None:
 def without_ways_out(plan: RestorePlan) -> RestorePlan:
     """Skip links that lead out of the session's folders, because a write through them would leave these."""
     leading = [step for step in plan.steps if _leads_out(step, plan.roots)]
-    skipped = (Skipped(str(step.path), "it was a link out of the folder") for step in leading)
-    steps = tuple(step for step in plan.steps if step not in leading)
-    return replace(plan, steps=steps, skipped=(*plan.skipped, *skipped))
+    return skip_steps(plan, leading, "it was a link out of the folder")
+
+
+def skip_steps(plan: RestorePlan, steps: Sequence[FileStep], reason: str) -> RestorePlan:
+    """Return the plan without some of its steps, which are skipped for one reason."""
+    left_out = {step.path for step in steps}
+    names = set(map(str, left_out))
+    return replace(
+        plan,
+        steps=tuple(step for step in plan.steps if step.path not in left_out),
+        skipped=(*plan.skipped, *(Skipped(str(step.path), reason) for step in steps)),
+        changed_by_others=tuple(path for path in plan.changed_by_others if path not in names),
+    )
 
 
 def _leads_out(step: FileStep, roots: tuple[Path, ...]) -> bool:
@@ -214,8 +261,11 @@ def _is_foreign(now: FileState, changes: list[FileChange]) -> bool:
     return now.digest not in left
 
 
-def apply(plan: RestorePlan) -> Restored:
-    """Apply the plan, file by file. A file that has changed since the plan was made is skipped."""
+def apply(plan: RestorePlan, folder_modes: Mapping[Path, int] = NO_MODES) -> Restored:
+    """Apply the plan, file by file. A file that has changed since the plan was made is skipped.
+
+    `folder_modes`: the modes of folders that have to be made again, as far as they are known.
+    """
     done = Restored(skipped=list(plan.skipped))
     # Deletions come first, inner paths before their folders, because a file may replace a folder.
     removals = [step for step in plan.steps if step.content is None]
@@ -224,6 +274,8 @@ def apply(plan: RestorePlan) -> Restored:
         try:
             with translate_errors(step.path, "restored"):
                 _require_inside(step.path, plan.roots)
+                if step.content is not None:
+                    _make_known_folders(step.path, folder_modes)
                 _apply_file_step(step, plan.roots)
         except FileProblem as problem:
             done.skipped.append(Skipped(str(step.path), str(problem)))
@@ -231,6 +283,13 @@ def apply(plan: RestorePlan) -> Restored:
             is_back = done.recreated if step.now.version is None else done.restored
             (done.removed if step.content is None else is_back).append(str(step.path))
     return done
+
+
+def _make_known_folders(path: Path, modes: Mapping[Path, int]) -> None:
+    for folder in reversed(find_missing_folders(path)):
+        if folder not in modes:
+            return
+        make_folder(folder, modes[folder])
 
 
 def _apply_file_step(step: FileStep, roots: tuple[Path, ...]) -> None:

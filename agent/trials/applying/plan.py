@@ -6,6 +6,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -153,10 +154,13 @@ class _Planner:
     def add(self, difference: Difference) -> None:
         root = difference.root
         removed = {root / file.path for file in difference.files if file.kind == "removed"}
+        links = set(_find_removed_links(difference))
+        # What the trial put in the place of a removed file may be there already.
+        gone = removed | {root / file.path for file in difference.files if file.after is not None}
         for file in difference.files:
             path = root / file.path
             try:
-                step = self._plan(path, root, file, removed)
+                step = self._plan(path, root, file, gone if file.kind == "removed" else removed, links)
             except FileProblem as problem:
                 self._conflicts.append(Conflict(path, str(problem)))
             except OSError as error:
@@ -173,13 +177,19 @@ class _Planner:
         writes = [step for step in self._steps if step.after is not None]
         return ApplyPlan((*removals, *writes), tuple(self._conflicts), self._done)
 
-    def _plan(self, path: Path, root: Path, file: ChangedFile, removed: Set[Path]) -> ApplyStep | None:
+    def _plan(
+        self, path: Path, root: Path, file: ChangedFile, removed: Set[Path], links: Set[Path]
+    ) -> ApplyStep | None:
         """Return the step for a file; None if it has its new content. Raises `FileProblem` with the reason of
         a conflict.
         """
         _require_recordable(path)
-        self._require_direct(path, root)
-        now = _read_version(path, removed)
+        if file.after is None and file.kind != "removed":
+            raise FileProblem("its content in the copy cannot be read")
+        # A folder may take the place of a link that the trial removed.
+        link = next((folder for folder in path.parents if folder in links), None)
+        self._require_direct(link or path, root)
+        now = PresentFile() if link else _read_version(path, removed)
         mode = _mode_after(file, now)
         if (now.digest, now.mode) == (file.after, mode) and (now.status is None) == (file.after is None):
             return None
@@ -205,6 +215,8 @@ class _Planner:
     def _merge(self, path: Path, file: ChangedFile, now: PresentFile, why: str) -> bytes:
         if self._on_conflict != "merge":
             raise FileProblem(why)
+        if _is_mode_conflict(file, now):
+            raise FileProblem("its mode was changed since the trial began")
         if (known := self._earlier.get(str(path))) is not None and now.digest in (
             known.before,
             digest_of(known.content),
@@ -345,14 +357,31 @@ def _why_moved_on(file: ChangedFile, now: PresentFile) -> str:
         return "it was changed before the trial ended, and its first content was not kept"
     if now.digest != file.before:
         return "it was changed since the trial began"
-    is_same_mode = file.before_mode == file.after_mode or now.mode == to_recorded_mode(file.before_mode)
-    return "" if is_same_mode else "its mode was changed since the trial began"
+    return "its mode was changed since the trial began" if _is_mode_conflict(file, now) else ""
+
+
+def _is_mode_conflict(file: ChangedFile, now: PresentFile) -> bool:
+    """Return whether the trial and another program gave the file different modes."""
+    if file.before_mode is None or file.before_mode == file.after_mode:
+        return False
+    return now.mode not in (to_recorded_mode(file.before_mode), _mode_after(file, now))
+
+
+def _find_removed_links(difference: Difference) -> Iterator[Path]:
+    """Yield the links that the trial removed and that are still what they were."""
+    for file in difference.files:
+        path = difference.root / file.path
+        if file.kind != "removed" or file.before_mode is None or not stat.S_ISLNK(file.before_mode):
+            continue
+        with suppress(OSError, FileProblem):
+            if digest_of(os.fsencode(read_link(path))) == file.before:
+                yield path
 
 
 def _count_new_folders(path: Path, removed: Set[Path]) -> int:
     count = 0
     for folder in path.parents:
-        if folder.is_dir() and folder not in removed:
+        if folder.is_dir() and removed.isdisjoint((folder, *folder.parents)):
             break
         count += 1
     return count

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, Self
 
@@ -19,6 +21,8 @@ from ..trial import Trial, TrialPlace
 from .plan import ApplyPlan, MergedFile
 
 FILE = "apply.json"
+_WRITTEN = "written-"
+"""The start of the name of a file with the paths that a call wrote or removed, each as a line of JSON."""
 _MERGED = "merged"
 """The folder of the merged contents, each in a file that has its SHA-256 as the name."""
 
@@ -48,6 +52,8 @@ class ApplyRecord(Record):
     """The merges by absolute path."""
     earlier: tuple[tuple[str, str], ...] = ()
     """The sessions and calls of earlier applies that were begun, the oldest first."""
+    taken_back: tuple[tuple[str, str], ...] = ()
+    """The sessions and calls of the applies that an undo took back, maybe in part. None runs again."""
 
     @classmethod
     def load(cls, folder: Path) -> Self | None:
@@ -102,10 +108,22 @@ def begin_record(folder: Path, session_id: str, call_id: str, plan: ApplyPlan) -
         earlier = before.earlier if is_again else tuple(reversed(before.calls))
         earlier = () if before.state == "undone" else earlier
     state: ApplyState = "writing" if before is not None and is_again else "planned"
-    record = ApplyRecord(state=state, session_id=session_id, call_id=call_id, merged=merged, earlier=earlier)
+    taken_back = () if before is None else before.taken_back
+    record = ApplyRecord(
+        state=state, session_id=session_id, call_id=call_id, merged=merged, earlier=earlier,
+        taken_back=taken_back,
+    )  # fmt: skip
     record.save(folder)
     reach("apply_planned")
     return record
+
+
+def forbid_calls(folder: Path, record: ApplyRecord) -> ApplyRecord:
+    """Return the record in which no call that was begun runs again; it is stored."""
+    known = dict.fromkeys((*record.taken_back, *record.calls))
+    changed = record.model_copy(update={"taken_back": tuple(known)})
+    changed.save(folder)
+    return changed
 
 
 def change_state(folder: Path, record: ApplyRecord, state: ApplyState) -> ApplyRecord:
@@ -142,10 +160,49 @@ def _is_restored(store: Store, session_id: str, call_id: str) -> bool:
     for recorded in store.open_file_changes(session_id).list_changes():
         if recorded.call_id == call_id:
             is_known = True
-            left.add(recorded.change.path)
+            # A planned file that was not written is recorded last, as unchanged.
+            change = recorded.change
+            is_written = (change.before, change.before_mode) != (change.after, change.after_mode)
+            (left.add if is_written else left.discard)(change.path)
         elif recorded.call_id.startswith(RESTORE):
             left.discard(recorded.change.path)
     return is_known and not left
+
+
+class WrittenFiles:
+    """The paths that one call wrote or removed. They survive a kill, and maybe no power loss."""
+
+    def __init__(self, folder: Path, session_id: str, call_id: str) -> None:
+        """`folder` is that of the trial."""
+        self._file = folder / f"{_WRITTEN}{digest_of(f'{session_id} {call_id}'.encode())[:16]}"
+
+    def begin(self) -> None:
+        """Make the record, if there is none."""
+        os.close(self._open())
+
+    def add(self, path: Path) -> None:
+        descriptor = self._open()
+        try:
+            os.write(descriptor, f"{json.dumps(str(path))}\n".encode())
+        finally:
+            os.close(descriptor)
+
+    def load(self) -> frozenset[str] | None:
+        """Return the paths; None if the call has no record."""
+        try:
+            return frozenset(_parse_paths(self._file.read_bytes().splitlines()))
+        except OSError:
+            return None
+
+    def _open(self) -> int:
+        return os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _parse_paths(lines: Iterable[bytes]) -> Iterator[str]:
+    for line in lines:
+        # A kill in the middle of a write leaves a part of a line.
+        with suppress(ValueError):
+            yield str(json.loads(line))
 
 
 def write_durably(path: Path, content: bytes) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import stat
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,16 +14,19 @@ from pydantic import Field
 
 from ....actions.ports import BadArguments, Prepared, Tool, ToolContext, ToolOutcome, ToolTraits, Verified
 from ....actions.tools.schema import PlainText, ToolArguments, parse_arguments, spec_of
+from ....actions.workspace.atomic_write import sync_folder
+from ....actions.workspace.content_cache import FileState, read_file_state
 from ....actions.workspace.copies.diff_text import count_lines, diff_files, list_change_texts
 from ....actions.workspace.copies.difference import Difference
 from ....actions.workspace.paths import FileProblem, format_count, format_path_from
-from ....state.calls import Effect, FileChange, FingerprintedFile
+from ....state.calls import Effect, FileChange, FileChanges, FingerprintedFile
+from ....state.conversation.messages import encodable
 from ....state.errors import UsageError
 from ....state.process.cancellation import wait_until_done
 from ....state.process.crashpoints import reach
-from ..outcome import read_differences
+from ..outcome import keep_originals, read_differences
 from ..trial import Trial, TrialPlace, find_trial
-from .files import Applied, apply_steps
+from .files import Applied, apply_steps, remove_emptied_folders
 from .plan import (
     ApplyPlan,
     Conflict,
@@ -32,7 +35,7 @@ from .plan import (
     list_conflict_lines,
     plan_apply,
 )
-from .record import ApplyRecord, begin_record, change_state
+from .record import ApplyRecord, WrittenFiles, begin_record, change_state
 
 NAME = "apply_trial"
 _DESCRIPTION = (
@@ -155,6 +158,8 @@ class _Work:
     plan: ApplyPlan
     record: ApplyRecord
     cwd: Path
+    is_begun: bool
+    """Whether an earlier start of the call may have written files."""
 
     def run(self, is_cancelled: Callable[[], bool]) -> ToolOutcome:
         try:
@@ -165,25 +170,59 @@ class _Work:
 
     def _run(self, is_cancelled: Callable[[], bool]) -> ToolOutcome:
         place, trial = self.order.place, self.order.trial
+        if trial.state == "running":
+            # The process of the trial was killed before it kept them. An undo gives the files other times.
+            keep_originals(place, trial)
         record = change_state(place.folder, self.record, "writing")
+        written = WrittenFiles(place.folder, record.session_id, record.call_id)
+        written.begin()
         reach("apply_begun")
-        done = apply_steps(self.plan.steps, is_cancelled)
+        done = apply_steps(self.plan.steps, is_cancelled, written.add)
         if done.is_stopped:
             return ToolOutcome("interrupted", "Stopped.")
+        if self.is_begun:
+            # The removals of an earlier start of the call.
+            gone = {path for path in map(Path, written.load() or ()) if not os.path.lexists(path)}
+            roots = [one.root for one in self.order.differences]
+            sources = ((path, root) for path in gone for root in roots if root in path.parents)
+            for folder in set(remove_emptied_folders(sources)):
+                sync_folder(folder)
         reach("apply_written")
-        place.save(trial.model_copy(update={"state": "applied"}))
+        if not done.failed:
+            place.save(trial.model_copy(update={"state": "applied"}))
         change_state(place.folder, record, "applied")
         text = "\n".join(_describe(self.order, self.plan, done, self.cwd))
-        return ToolOutcome("error" if done.failed else "ok", text)
+        changed = FileChanges(tuple(self._list_unwritten(done, written.load() or frozenset())))
+        return ToolOutcome("error" if done.failed else "ok", text, changed=changed)
+
+    def _list_unwritten(self, done: Applied, written: Set[str]) -> Iterator[FileChange]:
+        """Yield the recorded changes that were not made, as changes from the present state to itself."""
+        # An earlier start of the call may have planned what is left out now.
+        for conflict in (*done.failed, *(self.plan.conflicts if self.is_begun else ())):
+            if str(conflict.path) in written or encodable(str(conflict.path)) != str(conflict.path):
+                continue
+            try:
+                now = read_file_state(conflict.path)
+            except (OSError, FileProblem):
+                now = FileState()
+            yield FileChange(
+                path=str(conflict.path), before=now.digest, before_mode=now.mode,
+                after=now.digest, after_mode=now.mode,
+            )  # fmt: skip
 
 
 def _prepare(order: ApplyOrder, context: ToolContext) -> Prepared | ToolOutcome:
     folder = order.place.folder
     session_id, call_id = context.session_id, context.call_id
     known = ApplyRecord.load(folder)
+    if known is not None and (session_id, call_id) in known.taken_back:
+        return ToolOutcome(
+            "error",
+            "Nothing was written: an undo took this apply back. Apply the trial again for it.",
+        )
     is_again = known is not None and known.is_of(session_id, call_id)
     # What was begun is finished: then a file that changed meanwhile is left out.
-    is_begun = known is not None and is_again and known.state == "writing"
+    is_begun = known is not None and is_again and known.state in ("writing", "applied")
     on_conflict: OnConflict = "skip" if is_begun and order.on_conflict == "refuse" else order.on_conflict
     earlier = known.load_merges(folder) if known is not None and is_again else {}
     holds_secret = None if context.masker is None else context.masker.holds_secret
@@ -201,7 +240,7 @@ def _prepare(order: ApplyOrder, context: ToolContext) -> Prepared | ToolOutcome:
         for step in plan.steps
         if step.now.digest is not None and step.now.content is not None
     }
-    work = _Work(order, plan, record, context.cwd)
+    work = _Work(order, plan, record, context.cwd, is_begun)
     return Prepared(tuple(step.change for step in plan.steps), pre_images, work)
 
 

@@ -6,6 +6,7 @@ the command dies, for a longer run than the usual one.
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -116,3 +117,69 @@ def test_the_session_of_a_killed_apply_goes_on_like_any_other(command: Command, 
     [session] = json.loads(command.run("sessions", "list", "--json").out)
     resumed = command.run("-p", "-r", session["id"])
     assert (resumed.code, list_files(workspace)) == (0, after), resumed.err
+
+
+def write_numbers(folder: Path, word: str) -> None:
+    for number in range(4):
+        (folder / f"{number}.txt").write_text(f"{word} {number}\n")
+
+
+def kill_apply(command: Command) -> Path:
+    """Kill an apply of four files after the second one; return the workspace."""
+    workspace = command.folder / "ws"
+    workspace.mkdir()
+    write_numbers(workspace, "old")
+    make_ended_trial(command.folder / "data", workspace, lambda copy: write_numbers(copy, "new"))
+    place = ("-C", str(workspace), "-m", "demo")
+    died = command.run("try", "apply", "t1", "--yes", *place, SANDBUR_CRASH_AT="apply_before_file:3")
+    assert died.code == -signal.SIGKILL, died.err
+    return workspace
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_an_undo_leaves_files_as_they_are_that_a_killed_apply_did_not_write(
+    command: Command, goes_on: bool
+) -> None:
+    workspace = kill_apply(command)
+    (workspace / "0.txt").write_text("mine\n")
+    (workspace / "3.txt").write_text("mine\n")
+    place = ("-C", str(workspace), "-m", "demo")
+    if goes_on:
+        assert command.run("try", "apply", "t1", "--yes", *place).code == 0
+        assert (workspace / "3.txt").read_text() == "mine\n"
+    undone = command.run("try", "undo", "t1", "--yes", *place)
+    assert undone.code == 0, undone.err
+    texts = [(workspace / f"{number}.txt").read_text() for number in range(4)]
+    assert texts == ["old 0\n", "old 1\n", "old 2\n", "mine\n"]
+
+
+def test_a_killed_apply_that_was_taken_back_does_not_go_on(command: Command) -> None:
+    workspace = kill_apply(command)
+    place = ("-C", str(workspace), "-m", "demo")
+    before = {f"{number}.txt": f"old {number}\n" for number in range(4)}
+    undone = command.run("try", "undo", "t1", "--yes", *place)
+    assert (undone.code, list_files(workspace)) == (0, before), undone.err
+    command.run("-p", "-c", *place)
+    assert list_files(workspace) == before
+    [session] = json.loads(command.run("sessions", "list", "--json").out)
+    assert session["status"] == "done"
+    again = command.run("try", "apply", "t1", "--yes", *place)
+    assert again.code == 0, again.err
+    assert (workspace / "3.txt").read_text() == "new 3\n"
+
+
+def test_a_folder_goes_with_its_last_file_also_after_a_kill(command: Command) -> None:
+    workspace = command.folder / "ws"
+    (workspace / "d").mkdir(parents=True)
+    (workspace / "d/a.txt").write_text("a\n")
+
+    def change_two(copy: Path) -> None:
+        shutil.rmtree(copy / "d")
+        (copy / "new.txt").write_text("new\n")
+
+    make_ended_trial(command.folder / "data", workspace, change_two)
+    place = ("-C", str(workspace), "-m", "demo")
+    died = command.run("try", "apply", "t1", "--yes", *place, SANDBUR_CRASH_AT="apply_before_file:2")
+    assert (died.code, (workspace / "d").is_dir()) == (-signal.SIGKILL, True)
+    assert command.run("try", "apply", "t1", "--yes", *place).code == 0
+    assert [path.name for path in workspace.iterdir()] == ["new.txt"]

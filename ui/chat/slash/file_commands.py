@@ -91,7 +91,8 @@ async def undo(context: SlashContext, words: str) -> SlashResult:
     folders = [Path(each) for each in (session.settings.cwd, *session.settings.add_dirs)]
     plan = await restore_plan(runtime.store, session.id, step.seq, folders)
     if not plan.steps:
-        tell(context, "The last turn changed no files that could be brought back.")
+        left = (f"  {one_line(path)}: {one_line(reason)}" for path, reason in plan.skipped)
+        tell(context, "The last turn changed no files that could be brought back.", *left)
         return DONE
     names = [one_line(str(one.path)) for one in plan.steps]
     tell(

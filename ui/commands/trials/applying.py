@@ -16,14 +16,14 @@ from ....actions.workspace.paths import format_count, format_path
 from ....agent.config.load import load_settings
 from ....agent.config.settings import Overrides
 from ....agent.history.time_travel.branches import restore_files, restore_plan
-from ....agent.history.time_travel.restore import RestorePlan
+from ....agent.history.time_travel.restore import RestorePlan, Skipped
 from ....agent.runtime.runtime import Runtime
 from ....agent.session.decisions import make_decision
 from ....agent.session.session import Session
 from ....agent.trials.applying.plan import ApplyPlan, OnConflict, list_conflict_lines, plan_apply
-from ....agent.trials.applying.record import ApplyRecord, change_state
+from ....agent.trials.applying.record import ApplyRecord, WrittenFiles, change_state, forbid_calls
 from ....agent.trials.applying.tool import NAME
-from ....agent.trials.outcome import read_differences
+from ....agent.trials.outcome import read_differences, read_folder_modes
 from ....agent.trials.trial import Trial, TrialPlace, find_trial
 from ....state.errors import UsageError
 from ...cli.open_session import read_overrides, tell_notice
@@ -100,6 +100,8 @@ async def _reopen(runtime: Runtime, place: TrialPlace) -> Session | None:
     """Return the session of an apply that was interrupted, or None if there is none."""
     record = ApplyRecord.load(place.folder)
     if record is None or record.state not in ("planned", "writing"):
+        return None
+    if (record.session_id, record.call_id) in record.taken_back:
         return None
     if not runtime.store.index.exists(record.session_id):
         return None
@@ -195,35 +197,47 @@ async def undo(command: TryCommand) -> int:
         raise UsageError(f"Trial {trial.id} is not applied, so there is nothing to take back.")
     runtime = Runtime.open(_make_overrides(command, trial), os.environ, tell_notice)
     try:
-        plans = [(call, await _plan_undo(runtime, trial, *call)) for call in calls]
-        steps = [step for _, plan in plans for step in plan.steps]
-        if not steps:
-            say("Every file already is as it was before the apply.")
-        elif not command.yes:
-            _ask_to_undo([plan for _, plan in plans])
-        code = 0
-        for (session_id, call_id), _ in plans:
-            done = await restore_files(
-                runtime.store, session_id, -1, session_id, call_id=call_id, own=_list_roots(trial)
-            )
-            for line in format_restored(*done):
-                say(line)
-            code = code or (_NOT_REACHED if done[1].skipped else 0)
+        plans = [await _plan_undo(runtime, trial, place, *call) for call in calls]
+        if not command.yes:
+            _ask_to_undo(plans)
+        # A session with an interrupted apply would go on with it.
+        record = forbid_calls(place.folder, record)
+        skipped = [await _restore(runtime, trial, place, *call) for call in calls]
     finally:
         await runtime.aclose()
+    if any(skipped):
+        say("Not all is taken back. When the reason is gone, run the command again.")
+        return _NOT_REACHED
     change_state(place.folder, record, "undone")
     if trial.state == "applied":
         place.save(trial.model_copy(update={"state": "ended"}))
-    return code
+    return 0
 
 
-async def _plan_undo(runtime: Runtime, trial: Trial, session_id: str, call_id: str) -> RestorePlan:
+async def _restore(
+    runtime: Runtime, trial: Trial, place: TrialPlace, session_id: str, call_id: str
+) -> Sequence[Skipped]:
+    """Take back one call, print what became of each file, and return the files that were skipped."""
+    plan, done = await restore_files(
+        runtime.store, session_id, -1, session_id, call_id=call_id, own=_list_roots(trial),
+        written=WrittenFiles(place.folder, session_id, call_id).load(),
+        folder_modes=await asyncio.to_thread(read_folder_modes, place, trial),
+    )  # fmt: skip
+    for line in format_restored(plan, done):
+        say(line)
+    return done.skipped
+
+
+async def _plan_undo(
+    runtime: Runtime, trial: Trial, place: TrialPlace, session_id: str, call_id: str
+) -> RestorePlan:
     if not runtime.store.index.exists(session_id):
         raise UsageError(
             f"The session {session_id} that applied trial {trial.id} is deleted, and with it the earlier"
             " contents of the files."
         )
-    return await restore_plan(runtime.store, session_id, -1, _list_roots(trial), call_id)
+    written = WrittenFiles(place.folder, session_id, call_id).load()
+    return await restore_plan(runtime.store, session_id, -1, _list_roots(trial), call_id, written)
 
 
 def _list_roots(trial: Trial) -> list[Path]:
@@ -238,6 +252,14 @@ def _ask_to_undo(plans: Sequence[RestorePlan]) -> None:
         for step in plan.steps
     ]
     foreign = [path for plan in plans for path in plan.changed_by_others]
+    left_out = [one for plan in plans for one in plan.skipped]
+    if left_out:
+        say("These files stay as they are:")
+        reasons = [f"  {format_path(one.path)}: {one_line(one.reason)}" for one in left_out]
+        for line in _cap(reasons):
+            say(line)
+    if not lines:
+        return
     say("These files change:")
     for line in _cap(lines):
         say(line)

@@ -15,9 +15,16 @@ from ....actions.workspace.copies.diff_text import diff_files
 from ....actions.workspace.copies.difference import Difference
 from ....agent.config.load import load_settings
 from ....agent.config.settings import Settings
-from ....agent.trials.applying.record import find_undone
+from ....agent.trials.applying.record import ApplyRecord, find_undone
 from ....agent.trials.outcome import read_differences
-from ....agent.trials.trial import Trial, TrialPlace, find_trial, list_trials, remove_unfinished
+from ....agent.trials.trial import (
+    Trial,
+    TrialPlace,
+    find_trial,
+    find_trial_id,
+    list_trials,
+    remove_unfinished,
+)
 from ....state.errors import UsageError
 from ....state.store.store import Store
 from ...cli.open_session import read_overrides
@@ -125,19 +132,27 @@ def _describe_difference(difference: Difference) -> dict[str, Any]:
 
 async def drop(command: TryCommand) -> int:
     """Remove a trial with its copy, after a question in a terminal."""
-    settings, trial = _find(command)
+    settings = _settings(command)
+    trial_id = find_trial_id(settings.home, command.trial, settings.cwd)
+    place = TrialPlace(settings.home, trial_id)
+    record = ApplyRecord.load(place.folder)
+    is_applied = record is not None and record.state != "undone" and bool(record.calls)
     if not command.yes and is_interactive():
-        is_agreed = confirm(f"Remove trial {trial.id} with all of its changes?")
+        if is_applied:
+            say("Its changes are applied. They stay, and `sandbur try undo` cannot take them back any more.")
+        is_agreed = confirm(f"Remove trial {trial_id} with all of its changes?")
         if not is_agreed:
             say("The trial stays.")
             return 3
     try:
-        TrialPlace(settings.home, trial.id).remove()
+        place.remove()
     except OSError as error:
         raise UsageError(
-            f"Not all of trial {trial.id} can be removed: {error.strerror}.", "Run the command again."
+            f"Not all of trial {trial_id} can be removed: {error.strerror}.", "Run the command again."
         ) from None
-    say(f"Trial {trial.id} is removed.")
+    say(f"Trial {trial_id} is removed.")
+    if record is not None and is_applied:
+        say(f"What it applied stays. /undo takes it back in: sandbur -r {record.calls[0][0]}")
     return 0
 
 

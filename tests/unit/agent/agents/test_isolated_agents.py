@@ -10,6 +10,8 @@ from support.models.server import ModelServer, Request, Turn, call, say
 from support.models.talk import environment
 from support.samples.trial_folders import list_files
 
+from sandbur.agent.trials.trial import TrialPlace, list_trials
+
 
 @pytest.fixture
 def workspace(command: Command) -> Path:
@@ -153,3 +155,20 @@ def test_the_copy_survives_a_kill_and_the_sub_agent_goes_on_in_it(command: Comma
         resumed = command.run(*line, "-p", "-r", session["id"], **environment(server))
     assert "it changed 2 files" in resumed.result["result"]
     assert list_files(workspace) == {"one.txt": "one\n"}
+
+
+def test_no_other_process_works_in_the_copy_while_the_sub_agent_runs(
+    command: Command, workspace: Path
+) -> None:
+    script, home = write_in_child(start_and_answer), command.folder / "data"
+    seen: list[bool] = []
+
+    def reply(request: Request) -> Turn:
+        if is_child(request):
+            seen.extend(TrialPlace(home, trial.id).is_in_use for trial in list_trials(home))
+        return script(request)
+
+    run(command, reply, "-p", "go", "-C", str(workspace), "-y")
+    assert seen == [True, True, True]
+    [trial] = list_trials(home)
+    assert not TrialPlace(home, trial.id).is_in_use

@@ -14,6 +14,7 @@ import pytest
 from sandbur.actions.ports import Prepared, ToolContext
 from sandbur.actions.tools.files.edit_file import EditFile
 from sandbur.actions.tools.files.write_file import WriteFile
+from sandbur.actions.workspace.content_cache import digest_of
 from sandbur.actions.workspace.snapshot import Snapshot
 from sandbur.agent.history.time_travel.restore import Restored, RestorePlan, apply, plan_restore
 from sandbur.state.calls import FileChange
@@ -256,3 +257,15 @@ async def test_a_folder_that_takes_no_changes_is_told_of(run: Run):
         assert len(run.restore(0).skipped) == 1
     finally:
         run.root.joinpath("sub").chmod(0o700)
+
+
+async def test_a_file_that_a_call_recorded_and_did_not_write_stays(run: Run):
+    file = run.root / "a.txt"
+    old, new, mine = (digest_of(text) for text in (b"old", b"new", b"mine"))
+    planned = FileChange(path=str(file), before=old, before_mode=0o644, after=new, after_mode=0o644)
+    run.record((planned,), {old: b"old"})
+    file.write_bytes(b"mine")
+    left = FileChange(path=str(file), before=mine, before_mode=0o644, after=mine, after_mode=0o644)
+    run.record((left,), {})
+    assert run.restore(0) == Restored()
+    assert file.read_bytes() == b"mine"

@@ -8,6 +8,7 @@ import pytest
 from support.samples.trial_folders import list_files
 
 from sandbur import Agent, ModelRequest, workspace_tools
+from sandbur.agent.trials.trial import TrialPlace, list_trials
 from sandbur.state.errors import UsageError
 from sandbur.testing import ScriptedModel, TemporaryStore, ToolCall, temporary_store
 
@@ -104,3 +105,22 @@ async def test_a_folder_that_cannot_be_copied_runs_nothing(store: TemporaryStore
     with pytest.raises(UsageError, match="`session_id`"):
         await agent.try_("go", session_id="s1")
     assert (workspace / "one.txt").read_text() == "one\n"
+
+
+async def test_no_other_process_applies_or_drops_a_trial_while_the_agent_runs(
+    store: TemporaryStore, workspace: Path
+) -> None:
+    seen: list[bool] = []
+
+    def look(request: ModelRequest) -> Any:
+        home = Path(store.env["SANDBUR_HOME"])
+        seen.extend(TrialPlace(home, trial.id).is_in_use for trial in list_trials(home))
+        return write_files(request)
+
+    agent = Agent(
+        ScriptedModel(look), tools=workspace_tools(), store=store.url, cwd=workspace, mode="auto-edit",
+        env=store.env,
+    )  # fmt: skip
+    trial = await agent.try_("go")
+    assert seen == [True, True]
+    await trial.apply()

@@ -2,12 +2,15 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 from support.commands.command import Command, Ended
 from support.samples.trial_folders import list_files, make_ended_trial
 from support.screens.slash_desk import slash_desk
+
+from sandbur.agent.trials.making import TrialRequest, make_trial
 
 OLD = {"one.txt": "a\nb\nc\n", "two.txt": "two\n"}
 NEW = {"new.txt": "new\n", "one.txt": "A\nb\nc\n"}
@@ -172,3 +175,93 @@ async def test_undo_takes_back_changes_in_added_folders(command: Command, tmp_pa
         desk.picks = ["y"]
         await desk.type("/undo")
     assert (added / "a.txt").read_text() == "before\n"
+
+
+def test_an_undo_keeps_later_edits_with_secrets_because_they_are_never_stored(command: Command) -> None:
+    workspace = command.folder / "ws"
+    workspace.mkdir()
+
+    def configure(copy: Path) -> None:
+        (copy / "conf.txt").write_text("a note\n")
+        (copy / "plain.txt").write_text("plain\n")
+
+    make_ended_trial(command.folder / "data", workspace, configure)
+    assert run(command, "apply", "--yes").code == 0
+    mine = {"conf.txt": "token=ghp_012345678901234567890123456789abcdef\n"}
+    for name, text in mine.items():
+        (workspace / name).write_text(text)
+    asked = run(command, "undo")
+    assert "These files stay as they are:" in asked.err
+    assert "conf.txt: it was changed since, and its content with secrets cannot be stored" in asked.err
+    undone = run(command, "undo", "--yes")
+    assert (undone.code, list_files(workspace)) == (4, mine), undone.err
+
+
+def test_an_undo_that_left_a_file_out_can_be_repeated(command: Command) -> None:
+    workspace = command.folder / "ws"
+    (workspace / "d").mkdir(parents=True)
+    (workspace / "d/a.txt").write_text("old\n")
+    data = command.folder / "data"
+    make_ended_trial(data, workspace, lambda copy: (copy / "d/a.txt").write_text("new\n"))
+    assert run(command, "apply", "--yes").code == 0
+    (workspace / "d").rename(workspace / "moved")
+    (workspace / "d").symlink_to("moved")
+    undone = run(command, "undo", "--yes")
+    assert (undone.code, "a folder above it is a link now" in undone.err) == (4, True), undone.err
+    (workspace / "d").unlink()
+    (workspace / "moved").rename(workspace / "d")
+    undone = run(command, "undo", "--yes")
+    assert (undone.code, list_files(workspace)) == (0, {"d/a.txt": "old\n"}), undone.err
+    assert run(command, "undo", "--yes").code == 2
+
+
+@pytest.mark.parametrize("content", ["rubbish", "other", ""])
+def test_a_damaged_trial_can_be_dropped_and_nothing_else_goes(command: Command, content: str) -> None:
+    workspace, data = command.folder / "ws", command.folder / "data"
+    workspace.mkdir()
+    for trial_id in ("i1", "i2"):
+        make_ended_trial(data, workspace, lambda copy: (copy / "new.txt").write_text("new\n"), trial_id)
+    record = json.loads((data / "trials/i2/trial.json").read_text())
+    damaged = content if content == "rubbish" else json.dumps({**record, "id": content and "i2"})
+    (data / "trials/i1/trial.json").write_text(damaged)
+    diff = run(command, "diff", "i1")
+    assert (diff.code, "The record of trial i1 cannot be read." in diff.err) == (2, True)
+    assert run(command, "drop", "i1", "--yes").code == 0
+    assert [path.name for path in (data / "trials").iterdir()] == ["i2"]
+    assert run(command, "diff", "i2").code == 0
+
+
+def test_the_drop_of_an_applied_trial_says_how_to_take_it_back(command: Command, workspace: Path) -> None:
+    run(command, "apply", "--yes", "-m", "demo")
+    [session] = json.loads(command.run("sessions", "list", "--json").out)
+    dropped = run(command, "drop", "--yes")
+    assert f"What it applied stays. /undo takes it back in: sandbur -r {session['id']}" in dropped.err
+
+
+def test_a_trial_that_was_killed_can_be_applied_again_after_an_undo(command: Command) -> None:
+    workspace, data = command.folder / "ws", command.folder / "data"
+    workspace.mkdir()
+    data.mkdir(mode=0o700)
+    for name, text in OLD.items():
+        (workspace / name).write_text(text)
+    killed = make_trial(data, TrialRequest("t1", "a task", workspace, may_overlay=False)).trial
+    change(Path(killed.folders[0].copy_path))
+    assert run(command, "apply", "--yes").code == 0
+    assert run(command, "undo", "--yes").code == 0
+    assert list_files(workspace) == OLD
+    again = run(command, "apply", "--yes")
+    assert (again.code, list_files(workspace)) == (0, NEW), again.err
+
+
+def test_an_undo_makes_removed_folders_again_with_their_modes(command: Command) -> None:
+    workspace = command.folder / "ws"
+    (workspace / "private").mkdir(parents=True)
+    (workspace / "private").chmod(0o700)
+    (workspace / "private/deep").mkdir(mode=0o750)
+    (workspace / "private/deep/a").write_text("a\n")
+    make_ended_trial(command.folder / "data", workspace, lambda copy: shutil.rmtree(copy / "private"))
+    assert run(command, "apply", "--yes").code == 0
+    assert not (workspace / "private").exists()
+    assert run(command, "undo", "--yes").code == 0
+    modes = [(workspace / name).stat().st_mode & 0o777 for name in ("private", "private/deep")]
+    assert modes == [0o700, 0o750]

@@ -1,12 +1,15 @@
 """The plan of an apply: what is written, what is a conflict, and what an undo restores."""
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.samples.trial_folders import list_files, make_ended_trial
 
+from sandbur.actions.workspace.content_cache import digest_of
+from sandbur.actions.workspace.copies.difference import ChangedFile, Difference
 from sandbur.agent.trials.applying.files import apply_steps
 from sandbur.agent.trials.applying.plan import MAX_KEPT_BYTES, ApplyPlan, OnConflict, plan_apply
 from sandbur.agent.trials.outcome import read_differences
@@ -225,3 +228,126 @@ def test_a_stop_takes_effect_between_two_files(workspace: Path) -> None:
     left = [False, False, True]
     done = apply_steps(found.steps, lambda: left.pop(0))
     assert (done.is_stopped, done.added + done.changed + done.removed) == (True, 2)
+
+
+def test_both_names_of_a_hard_link_are_written(workspace: Path) -> None:
+    (workspace / "two.txt").unlink()
+    (workspace / "two.txt").hardlink_to(workspace / "one.txt")
+
+    def change(copy: Path) -> None:
+        (copy / "one.txt").write_text("ONE\n")
+        (copy / "two.txt").write_text("TWO\n")
+
+    assert apply_steps(plan(workspace, change).steps).failed == []
+    assert list_files(workspace) == {"one.txt": "ONE\n", "two.txt": "TWO\n"}
+
+
+def read_mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_folders_keep_their_modes_and_new_ones_have_those_of_the_copy(workspace: Path) -> None:
+    (workspace / "private").mkdir(mode=0o700)
+    (workspace / "private/a").write_text("a\n")
+    inode = (workspace / "private").stat().st_ino
+
+    def change(copy: Path) -> None:
+        (copy / "private/a").rename(copy / "private/b")
+        (copy / "new").mkdir(mode=0o750)
+        (copy / "new/deep").mkdir(mode=0o700)
+        (copy / "new/deep/c").write_text("c\n")
+
+    assert apply_steps(plan(workspace, change).steps).failed == []
+    assert (read_mode(workspace / "private"), (workspace / "private").stat().st_ino) == (0o700, inode)
+    assert (read_mode(workspace / "new"), read_mode(workspace / "new/deep")) == (0o750, 0o700)
+
+
+def test_a_new_folder_goes_if_its_file_cannot_be_written(workspace: Path) -> None:
+    home = workspace.parent / "data"
+    trial = make_ended_trial(home, workspace, change_all)
+    found = plan_apply(read_differences(TrialPlace(home, trial.id), trial))
+    (Path(trial.folders[0].copy_path) / "deep/er/new.txt").write_text("changed again\n")
+    assert [conflict.path.name for conflict in apply_steps(found.steps).failed] == ["new.txt"]
+    assert not (workspace / "deep").exists()
+
+
+def replace_link(copy: Path) -> None:
+    (copy / "link").unlink()
+    (copy / "link/er").mkdir(parents=True)
+    (copy / "link/er/new.txt").write_text("new\n")
+
+
+def test_a_link_may_become_a_folder(workspace: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere/er").mkdir(parents=True)
+    (tmp_path / "elsewhere/er/new.txt").write_text("not part of it\n")
+    (workspace / "link").symlink_to(tmp_path / "elsewhere")
+    found = plan(workspace, replace_link)
+    assert reasons(found) == {}
+    assert {step.path.name: step.new_folders for step in found.steps} == {"link": 0, "new.txt": 2}
+    assert apply_steps(found.steps).failed == []
+    assert list_files(workspace)["link/er/new.txt"] == "new\n"
+    assert (tmp_path / "elsewhere/er/new.txt").read_text() == "not part of it\n"
+
+
+def test_a_link_that_moved_on_does_not_become_a_folder(workspace: Path, tmp_path: Path) -> None:
+    def turn(folder: Path) -> None:
+        (folder / "link").unlink()
+        (folder / "link").symlink_to("/tmp")
+
+    (workspace / "link").symlink_to(tmp_path)
+    found = plan(workspace, replace_link, turn)
+    assert reasons(found) == {
+        "link": "it was changed since the trial began",
+        "new.txt": "a folder above it is a link now",
+    }
+
+
+def test_a_merge_does_not_overwrite_a_mode_that_others_changed(workspace: Path) -> None:
+    def change(copy: Path) -> None:
+        (copy / "one.txt").chmod(0o755)
+        (copy / "two.txt").write_text("two\nmore\n")
+        (copy / "two.txt").chmod(0o755)
+
+    def meanwhile(folder: Path) -> None:
+        (folder / "one.txt").chmod(0o600)
+        (folder / "two.txt").chmod(0o600)
+
+    found = plan(workspace, change, meanwhile, "merge")
+    assert (set(reasons(found)), found.steps) == ({"one.txt", "two.txt"}, ())
+
+
+def test_a_folder_with_empty_folders_becomes_a_file(workspace: Path) -> None:
+    (workspace / "folder/empty/deeper").mkdir(parents=True)
+    (workspace / "folder/inner.txt").write_text("inner\n")
+
+    def replace(copy: Path) -> None:
+        shutil.rmtree(copy / "folder")
+        (copy / "folder").write_text("a file\n")
+
+    assert apply_steps(plan(workspace, replace).steps).failed == []
+    assert (workspace / "folder").read_text() == "a file\n"
+
+
+def test_a_file_whose_new_content_is_not_known_is_never_removed(workspace: Path) -> None:
+    path, digest = workspace / "two.txt", digest_of(b"two\n")
+    unread = ChangedFile("two.txt", "changed", digest, path.stat().st_mode, None, 0o100000, path)
+    found = plan_apply([Difference(workspace, (unread,))])
+    assert (reasons(found), found.steps) == ({"two.txt": "its content in the copy cannot be read"}, ())
+
+
+def test_a_second_plan_finds_links_and_folders_that_were_replaced_done(workspace: Path) -> None:
+    (workspace / "link").symlink_to("/tmp")
+    (workspace / "folder").mkdir()
+    (workspace / "folder/inner.txt").write_text("inner\n")
+
+    def swap(copy: Path) -> None:
+        replace_link(copy)
+        shutil.rmtree(copy / "folder")
+        (copy / "folder").write_text("a file\n")
+
+    home = workspace.parent / "data"
+    trial = make_ended_trial(home, workspace, swap)
+    found = read_differences(TrialPlace(home, trial.id), trial)
+    apply_steps(plan_apply(found).steps)
+    again = plan_apply(found)
+    assert (again.steps, again.conflicts, again.done) == ((), (), 4)

@@ -1,6 +1,7 @@
 """The call `apply_trial`: judged like writes of its files, recorded, and taken back by an undo."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ from support.samples.trial_folders import list_files, make_ended_trial
 from support.stores.audits import breaches
 from support.stores.reopening import reopen
 
+from sandbur.actions.ports import Prepared, ToolContext
 from sandbur.actions.ports.events import RunFinished, ToolFinished, ToolStarted
 from sandbur.actions.tools.registry import builtin_tools
 from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.history.time_travel.branches import restore_files
 from sandbur.agent.sdk.runs.pending import PendingToolCall
 from sandbur.agent.session.session import Session
+from sandbur.agent.trials.applying.record import ApplyRecord, forbid_calls
 from sandbur.agent.trials.applying.tool import NAME, ApplyTool
 from sandbur.agent.trials.trial import TrialPlace
 from sandbur.state.calls import CallDecision
@@ -279,3 +282,30 @@ async def test_a_trial_in_use_is_not_applied(store: Store, home: Path, workspace
     assert outcome == "error"
     assert "Nothing was written: Another process works in trial t1." in text
     assert list_files(workspace) == OLD
+
+
+async def test_a_trial_of_which_a_file_was_not_written_is_not_applied(home: Path, workspace: Path) -> None:
+    trial = make_ended_trial(home, workspace, change)
+    tool = ApplyTool(home)
+    order = tool.parse('{"trial": "t1"}')
+    context = ToolContext("c1", workspace, lambda text: None, session_id="s1")
+    prepared = await tool.prepare(order, context)
+    assert isinstance(prepared, Prepared)
+    (Path(trial.folders[0].copy_path) / "one.txt").write_text("another\n")
+    found = await tool.run(order, replace(context, prepared=prepared))
+    assert found.outcome == "error"
+    assert "one.txt: the trial changed it meanwhile" in found.content
+    assert TrialPlace(home, "t1").load().state == "ended"
+    [left] = found.changed.changes
+    assert (left.path, left.after) == (str(workspace / "one.txt"), left.before)
+
+
+async def test_a_call_that_an_undo_took_back_writes_nothing(home: Path, workspace: Path) -> None:
+    make_ended_trial(home, workspace, change)
+    record = ApplyRecord(state="writing", session_id="s1", call_id="c1")
+    forbid_calls(TrialPlace(home, "t1").folder, record)
+    tool = ApplyTool(home)
+    context = ToolContext("c1", workspace, lambda text: None, session_id="s1")
+    found = await tool.run(tool.parse('{"trial": "t1"}'), context)
+    assert (found.outcome, list_files(workspace)) == ("error", OLD)
+    assert "an undo took this apply back" in found.content
