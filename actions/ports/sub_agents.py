@@ -77,5 +77,7 @@ class Resumable(Protocol):
     """A tool whose traits say `is_resumable`."""
 
     def describe_stop(self, session_id: str, call_id: str) -> str:
-        """Return the text for the model about an open call that will not continue by itself."""
+        """Return the text for the model about an open call that will not continue by itself; empty for the
+        text that any tool's open call gets.
+        """
         ...

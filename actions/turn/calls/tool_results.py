@@ -306,7 +306,8 @@ def _describe_stop(call: PendingCall, recorded: JournaledCall | None, ports: Por
     is_open = recorded is not None and recorded.move == "started" and recorded.result is None
     if not is_open or not implements(tool, Resumable):
         return None
-    return result(call, "interrupted", tool.describe_stop(ports.session_id, call.call_id))
+    text = tool.describe_stop(ports.session_id, call.call_id)
+    return result(call, "interrupted", text) if text else None
 
 
 _LEAST_TOKENS_PER_BYTE = 0.25

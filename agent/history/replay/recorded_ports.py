@@ -187,6 +187,14 @@ class RecordedTool:
             if call.tool == self.spec.name and self.parse(call.arguments) == arguments:
                 yield call
 
+    def describe_stop(self, session_id: str, call_id: str) -> str:
+        """Return the recorded text about an open call that was ended; empty for a call that was not."""
+        moment = self._stage.moment
+        result = moment.results.get(call_id)
+        if result is None or result.outcome != "interrupted":
+            return ""
+        return _find_settled_text(result, moment.before["pending_tool_calls"])
+
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         moment = self._stage.moment
         result = moment.results.get(context.call_id)

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from support.crash.past import Past
 from support.models.plan_runs import Plans, Work, end, require_sound, shell, step
+from support.models.plans import approve
 from support.models.scripted import collect
-from support.models.server import Answer, call
+from support.models.server import Answer, Request, call, say
 
 from sandbur.actions.ports.events import StepChanged, SubAgentEvent, ToolFinished, ToolStarted
 from sandbur.actions.turn.plan.parallel_steps import list_ready_steps, list_steps_before
@@ -165,9 +166,8 @@ async def test_a_second_approved_plan_repeats_no_number_of_the_first_one(tmp_pat
         session = await runtime.create()
         await collect(session.send("do it"))
         plans.proposal = "# h\n## four\n## five\n"
-        for _ in range(2):
-            (asked,) = session.state.calls_to_decide
-            _, ended = await collect(session.decide([CallDecision(call_id=asked.call_id, approved=True)]))
+        await approve(session)
+        _, ended = await approve(session)
         assert [(one.step_id, one.description, one.status) for one in ended.steps] == [
             ("1", "one", "failed"),
             ("3", "three", "completed"),
@@ -215,7 +215,9 @@ async def test_a_decision_about_one_step_waits_while_the_other_ends(tmp_path: Pa
 
 
 async def test_another_message_ends_the_steps_and_says_how_to_go_on(tmp_path: Path) -> None:
-    plans = Plans(tmp_path, (step("one", None), step("two", None)), step1=lambda _: shell("touch a"))
+    plans = Plans(
+        tmp_path, (step("one", None), step("two", None)), [step("other")], step1=lambda _: shell("touch a")
+    )
     async with plans.runtime("interactive") as runtime:
         session = await runtime.create()
         await collect(session.send("do it"))
@@ -224,6 +226,25 @@ async def test_another_message_ends_the_steps_and_says_how_to_go_on(tmp_path: Pa
         lines = [message.text for message in session.state.chat_history if message.role == "assistant"]
         assert any(line.startswith("Step 1 failed: Interrupted") and child in line for line in lines)
         assert "Step 2 completed: summary 2" in lines
+
+
+async def test_a_replay_repeats_how_a_waiting_sub_agent_was_ended(tmp_path: Path) -> None:
+    def respond(request: Request) -> Answer:
+        past = Past(request)
+        if past.child:
+            return call("write_file", path="a.txt", content="a")
+        has_begun = any(entry.kind == "call" for entry in past.entries)
+        return say("ok") if has_begun else call("task", description="write", prompt="Write it.")
+
+    plans = Plans(tmp_path)
+    plans.respond = respond  # pyright: ignore[reportAttributeAccessIssue]
+    async with plans.runtime("interactive") as runtime:
+        session = await runtime.create()
+        _, waits = await collect(session.send("do it"))
+        assert waits.status == "needs_approval"
+        _, ended = await collect(session.send("something else"))
+        assert ended.status == "done"
+        await require_sound(runtime.store, session.id)
 
 
 @pytest.mark.parametrize(
