@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from .agent.knowledge.retrieval.knowledge_base import KnowledgeBase
     from .agent.knowledge.retrieval.passages import Passage
     from .agent.models.configured_models import connect_model, provider_token_counter
-    from .agent.plans.plan_tool import plan_tools
+    from .agent.review.plans.plan_tool import plan_tools
     from .agent.runtime.compaction import Compaction
     from .agent.runtime.extension_runtime import ExtensionRuntime, SessionAdditions
     from .agent.runtime.tool_groups import ToolGroups
@@ -314,7 +314,7 @@ _HOMES = {
     "Plan": ("sandbur.agent.sdk.session_plan", "NotebookPlan"),
     "PlanStep": ("sandbur.agent.sdk.session_plan", "NotebookStep"),
     "SessionPlan": ("sandbur.agent.sdk.session_plan", "SessionPlan"),
-    "plan_tools": ("sandbur.agent.plans.plan_tool", "plan_tools"),
+    "plan_tools": ("sandbur.agent.review.plans.plan_tool", "plan_tools"),
     "PendingToolCall": ("sandbur.agent.sdk.runs.pending", "PendingToolCall"),
     "ProposedCall": ("sandbur.agent.extensions.middleware.middleware", "ProposedCall"),
     "QuestionBoard": ("sandbur.agent.session.question_board", "QuestionBoard"),

@@ -23,8 +23,8 @@ from .markdown.agent_spec import AgentSpec
 from .markdown.skill_agents import FIND_SKILLS
 from .task import Startable, Task
 
-ISOLATE = ".agent.trials.isolation:isolate"
-RENEW_ISOLATED = ".agent.trials.isolation:renew"
+ISOLATE = ".agent.review.trials.isolation:isolate"
+RENEW_ISOLATED = ".agent.review.trials.isolation:renew"
 MODES_BY_FREEDOM: tuple[ExecutionMode, ...] = ("plan", "interactive", "auto-edit", "yolo")
 _RULES = ("allow", "ask", "deny")
 _OF_PARENT = ("add_dirs", "sandbox", "allow_net", "variables")

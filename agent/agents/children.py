@@ -34,8 +34,8 @@ Conclude = Callable[[Session, Session, RunFinished, str], ToolOutcome]
 """Returns the outcome of a call from its session, that of the sub-agent, the end of the sub-agent's run, and
 the id of the call.
 Raises `CallSuspended`."""
-DESCRIBE_CHANGES = ".agent.trials.isolation:describe_changes"
-HOLD_COPY = ".agent.trials.isolation:hold"
+DESCRIBE_CHANGES = ".agent.review.trials.isolation:describe_changes"
+HOLD_COPY = ".agent.review.trials.isolation:hold"
 _AT_PARENT = "at the agent that started it"
 """Where a call of a sub-agent was decided."""
 _MOST_UNREAD = 64

@@ -17,7 +17,7 @@ from ..extensions.extension import load
 from ..session.session import Session
 from .runs.result import OutputT, RunResult
 
-_PLANS = ".agent.plans"
+_PLANS = ".agent.review.plans"
 
 
 @dataclass(frozen=True, slots=True)

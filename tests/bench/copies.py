@@ -9,7 +9,7 @@ from pathlib import Path
 from bench.figures import Rounds, tell
 
 from sandbur.actions.workspace.copies.namespace import launch_words
-from sandbur.agent.trials.trial import Trial, TrialPlace
+from sandbur.agent.review.trials.trial import Trial, TrialPlace
 
 LIMITS_S = {"overlay": 0.3, "copy": 1.5, "reflink": 1.5}
 """CPU time in seconds until the copy of 10,000 files is ready, with the processes that it starts."""
@@ -36,7 +36,7 @@ def make_files(root: Path, number: int) -> None:
 def cpu_of_making(home: Path, root: Path, name: str, may_overlay: bool) -> tuple[Trial, float]:
     """Make a trial in a process of its own; return it and the CPU time in seconds."""
     program = (
-        "import resource, sys; from pathlib import Path; from sandbur.agent.trials.making import *\n"
+        "import resource, sys; from pathlib import Path; from sandbur.agent.review.trials.making import *\n"
         "before = sum(resource.getrusage(who)[at] for who in (0, -1) for at in (0, 1))\n"
         f"made = make_trial(Path({str(home)!r}), TrialRequest({name!r}, '', Path({str(root)!r}),"
         f" may_overlay={may_overlay}))\n"

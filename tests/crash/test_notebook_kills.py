@@ -13,7 +13,7 @@ from support.victims.victims import run_victim
 from sandbur.actions.tools.registry import builtin_tools
 from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.history.replay.walk import Today
-from sandbur.agent.plans.plan_tool import PlanTool
+from sandbur.agent.review.plans.plan_tool import PlanTool
 from sandbur.state.maintenance.verify import audit
 from sandbur.state.store.store import Store
 

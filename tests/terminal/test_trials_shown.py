@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from support.screens.tmux_window import DEAF_S, Terminal, wait
 
-from sandbur.agent.trials.trial import list_trials
+from sandbur.agent.review.trials.trial import list_trials
 
 ASKS = "What becomes of the changes? ["
 

@@ -7,7 +7,7 @@ EXTENSION = Extension(
     name="memory",
     about="facts that outlive sessions, with their source, which can be corrected and forgotten",
     page="memory.md",
-    folders=("agent/knowledge/memory", "ui/commands/memory"),
+    folders=("agent/knowledge/memory", "ui/commands/knowledge/memory"),
     settings=(
         Setting(
             "memory",
@@ -34,7 +34,7 @@ EXTENSION = Extension(
     commands=(
         CommandEntry(
             name="memory",
-            home=".ui.commands.memory.command:MemoryCommand",
+            home=".ui.commands.knowledge.memory.command:MemoryCommand",
             summary="list, search, show, add, correct, forget, restore, export or import facts",
             after="plan",
         ),
@@ -44,10 +44,10 @@ EXTENSION = Extension(
             name="memory",
             usage="[list|search|show|add|edit|forget|restore]",
             summary="look at what is remembered, and correct it",
-            home=".ui.commands.memory.slash:manage_memory",
+            home=".ui.commands.knowledge.memory.slash:manage_memory",
             group="Session",
             after="plan",
-            complete=".ui.commands.memory.slash:list_memory_choices",
+            complete=".ui.commands.knowledge.memory.slash:list_memory_choices",
         ),
     ),
 )

@@ -21,7 +21,7 @@ EXTENSION = Extension(
     name="retrieval",
     about="knowledge bases of files and pages, which the model searches and cites",
     page="retrieval.md",
-    folders=("agent/knowledge/retrieval", "ui/commands/index", "state/search/knowledge_rows.py"),
+    folders=("agent/knowledge/retrieval", "ui/commands/knowledge/index", "state/search/knowledge_rows.py"),
     settings=(
         Setting(
             "knowledge",
@@ -49,7 +49,7 @@ EXTENSION = Extension(
     commands=(
         CommandEntry(
             name="index",
-            home=".ui.commands.index.command:IndexCommand",
+            home=".ui.commands.knowledge.index.command:IndexCommand",
             summary="add files and pages to knowledge bases, and search, list or update them",
             after="agents",
         ),

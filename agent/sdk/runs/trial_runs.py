@@ -22,7 +22,7 @@ from .result import OutputT, RunResult
 if TYPE_CHECKING:
     from ..agent import Agent
 
-_RUN_TRIAL = ".agent.trials.agent_trial:run_trial"
+_RUN_TRIAL = ".agent.review.trials.agent_trial:run_trial"
 OwnT = TypeVar("OwnT")
 
 

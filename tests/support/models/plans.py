@@ -13,8 +13,8 @@ from sandbur.actions.ports.events import Event, RunFinished
 from sandbur.actions.tools.registry import builtin_tools
 from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.history.replay.walk import Today
-from sandbur.agent.plans.plan_tool import PlanTool
-from sandbur.agent.plans.propose_plan import ProposePlan
+from sandbur.agent.review.plans.plan_tool import PlanTool
+from sandbur.agent.review.plans.propose_plan import ProposePlan
 from sandbur.agent.session.session import Session
 from sandbur.state.calls import CallDecision
 from sandbur.state.store.store import Store

@@ -11,9 +11,9 @@ from support.required import lacks
 
 from sandbur.actions.workspace.copies.difference import Difference
 from sandbur.actions.workspace.copies.namespace import launch_words
-from sandbur.agent.trials.making import TrialRequest, make_trial
-from sandbur.agent.trials.outcome import end_trial, read_differences
-from sandbur.agent.trials.trial import Trial, TrialPlace
+from sandbur.agent.review.trials.making import TrialRequest, make_trial
+from sandbur.agent.review.trials.outcome import end_trial, read_differences
+from sandbur.agent.review.trials.trial import Trial, TrialPlace
 
 WITHOUT_RIGHTS = (
     ("setpriv", "--bounding-set", "-all,+setfcap", "--inh-caps", "-all") if os.geteuid() == 0 else ()
@@ -22,8 +22,8 @@ WITHOUT_RIGHTS = (
 _READ = """
 import json, sys
 from pathlib import Path
-from sandbur.agent.trials.outcome import read_differences
-from sandbur.agent.trials.trial import TrialPlace
+from sandbur.agent.review.trials.outcome import read_differences
+from sandbur.agent.review.trials.trial import TrialPlace
 place = TrialPlace(Path(sys.argv[1]), sys.argv[2])
 (found,) = read_differences(place, place.load())
 changes = {one.path: one.kind for one in found.files}

@@ -14,7 +14,7 @@ from support.models.scripted import ScriptedModel, collect
 from support.victims.own_command_victim import go_on
 
 from sandbur.actions.tools.registry import builtin_tools
-from sandbur.agent.plans.plan_tool import PlanTool
+from sandbur.agent.review.plans.plan_tool import PlanTool
 from sandbur.state.conversation.plan_notebook import NotedStep, PlanChange
 from sandbur.state.store.store import Store
 

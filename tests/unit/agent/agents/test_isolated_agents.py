@@ -10,7 +10,7 @@ from support.models.server import ModelServer, Request, Turn, call, say
 from support.models.talk import environment
 from support.samples.trial_folders import list_files
 
-from sandbur.agent.trials.trial import TrialPlace, list_trials
+from sandbur.agent.review.trials.trial import TrialPlace, list_trials
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from support.commands.command import Command, Ended
 from support.models.scripted import ScriptedModel
 from support.screens.slash_desk import SlashDesk, slash_desk
 
-from sandbur.ui.commands.memory.slash import list_memory_choices
+from sandbur.ui.commands.knowledge.memory.slash import list_memory_choices
 
 
 def run(command: Command, *words: str, **more: Any) -> Ended:

@@ -27,8 +27,8 @@ from support.models.server import call
 
 from sandbur.actions.ports.events import SubAgentEvent, ToolFinished
 from sandbur.agent.agents.task import child_session_id
-from sandbur.agent.plans.permissions import Permissions
-from sandbur.agent.plans.plan_text import UnreadablePlan, parse_plan
+from sandbur.agent.review.plans.permissions import Permissions
+from sandbur.agent.review.plans.plan_text import UnreadablePlan, parse_plan
 from sandbur.agent.session.session import Session
 from sandbur.state.application import PlanUsage, Usage
 from sandbur.state.calls import CallDecision

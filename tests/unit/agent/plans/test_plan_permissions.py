@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from sandbur.actions.tools.registry import NETWORK_TOOLS, toolbox_of
-from sandbur.agent.plans.permissions import Permissions
-from sandbur.agent.plans.plan_text import MOST_CHARS, UnreadablePlan, parse_plan
 from sandbur.agent.policy.gate import Policy
+from sandbur.agent.review.plans.permissions import Permissions
+from sandbur.agent.review.plans.plan_text import MOST_CHARS, UnreadablePlan, parse_plan
 from sandbur.state.application import PlanTerms
 
 

@@ -24,7 +24,7 @@ from sandbur.agent.history.timeline import list_approved_plans, list_timeline
 from sandbur.agent.history.tracking.entries import AppName
 from sandbur.agent.history.tracking.pages import SessionPages
 from sandbur.agent.history.tracking.texts import Texts
-from sandbur.agent.plans.plan_tool import PlanTool
+from sandbur.agent.review.plans.plan_tool import PlanTool
 from sandbur.agent.session.secrets import masker_for_display
 from sandbur.agent.session.session import Session
 from sandbur.state.calls import CallDecision

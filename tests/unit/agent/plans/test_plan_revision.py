@@ -6,9 +6,9 @@ import pytest
 from support.models.plans import FINISH, PROPOSAL, approve, open_with_plans, propose, require_sound, write
 from support.models.scripted import ScriptedModel, collect
 
-from sandbur.agent.plans.permissions import Permissions
-from sandbur.agent.plans.plan_difference import describe_difference
-from sandbur.agent.plans.plan_text import UnreadablePlan, parse_plan
+from sandbur.agent.review.plans.permissions import Permissions
+from sandbur.agent.review.plans.plan_difference import describe_difference
+from sandbur.agent.review.plans.plan_text import UnreadablePlan, parse_plan
 from sandbur.agent.sdk.runs.pending import PendingToolCall
 from sandbur.state.calls import CallDecision
 from sandbur.state.store.store import Store

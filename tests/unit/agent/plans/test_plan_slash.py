@@ -10,7 +10,7 @@ from support.models.scripted import ScriptedModel
 from support.screens.slash_desk import SlashDesk, slash_desk
 
 from sandbur.ui.chat.slash.command import SlashOffer
-from sandbur.ui.commands.plan.slash import list_plan_choices
+from sandbur.ui.commands.review.plan.slash import list_plan_choices
 
 START = [("start_plan", {"goal": "Move the parser"})]
 MADE = [("submit_plan", {"steps": [{"description": "Move it"}, {"description": "Test it"}]})]

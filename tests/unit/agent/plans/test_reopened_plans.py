@@ -18,8 +18,8 @@ from support.models.scripted import Turn, collect
 
 from sandbur.actions.ports.events import Event, RunFinished
 from sandbur.actions.turn.plan.notebook import list_past
-from sandbur.agent.plans.permissions import Permissions
-from sandbur.agent.plans.plan_text import parse_plan
+from sandbur.agent.review.plans.permissions import Permissions
+from sandbur.agent.review.plans.plan_text import parse_plan
 from sandbur.agent.session.session import Session
 from sandbur.state.conversation.plan_notebook import PlanChange
 from sandbur.state.store.store import Store

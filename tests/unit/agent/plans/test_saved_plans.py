@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sandbur.agent.extensions.markdown_files import TextFolder
-from sandbur.agent.plans.saved_plans import (
+from sandbur.agent.review.plans.saved_plans import (
     begin_saved,
     check_name,
     find_plans,

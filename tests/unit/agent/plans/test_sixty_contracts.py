@@ -10,9 +10,9 @@ import pytest
 from support.models.plans import FINISH, Calls, approve, list_tools, open_with_plans, propose, run, write
 from support.models.scripted import ScriptedModel, collect
 
-from sandbur.agent.plans.permissions import Permissions
-from sandbur.agent.plans.plan_text import parse_plan
 from sandbur.agent.policy.gate import Policy
+from sandbur.agent.review.plans.permissions import Permissions
+from sandbur.agent.review.plans.plan_text import parse_plan
 from sandbur.state.application import PlanTerms
 from sandbur.state.calls import CallDecision
 from sandbur.state.store.store import Store

@@ -8,7 +8,7 @@ import pytest
 from support.samples.trial_folders import list_files
 
 from sandbur import Agent, ModelRequest, workspace_tools
-from sandbur.agent.trials.trial import TrialPlace, list_trials
+from sandbur.agent.review.trials.trial import TrialPlace, list_trials
 from sandbur.state.errors import UsageError
 from sandbur.testing import ScriptedModel, TemporaryStore, ToolCall, temporary_store
 

@@ -10,7 +10,7 @@ from support.commands.command import Command, Ended
 from support.samples.trial_folders import list_files, make_ended_trial
 from support.screens.slash_desk import slash_desk
 
-from sandbur.agent.trials.making import TrialRequest, make_trial
+from sandbur.agent.review.trials.making import TrialRequest, make_trial
 
 OLD = {"one.txt": "a\nb\nc\n", "two.txt": "two\n"}
 NEW = {"new.txt": "new\n", "one.txt": "A\nb\nc\n"}

@@ -10,10 +10,10 @@ from support.samples.trial_folders import list_files, make_ended_trial
 
 from sandbur.actions.workspace.content_cache import digest_of
 from sandbur.actions.workspace.copies.difference import ChangedFile, Difference
-from sandbur.agent.trials.applying.files import apply_steps
-from sandbur.agent.trials.applying.plan import MAX_KEPT_BYTES, ApplyPlan, OnConflict, plan_apply
-from sandbur.agent.trials.outcome import read_differences
-from sandbur.agent.trials.trial import TrialPlace
+from sandbur.agent.review.trials.applying.files import apply_steps
+from sandbur.agent.review.trials.applying.plan import MAX_KEPT_BYTES, ApplyPlan, OnConflict, plan_apply
+from sandbur.agent.review.trials.outcome import read_differences
+from sandbur.agent.review.trials.trial import TrialPlace
 
 TEXT = "a\nb\nc\nd\ne\n"
 

@@ -17,11 +17,11 @@ from sandbur.actions.ports.events import RunFinished, ToolFinished, ToolStarted
 from sandbur.actions.tools.registry import builtin_tools
 from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.history.time_travel.branches import restore_files
+from sandbur.agent.review.trials.applying.record import ApplyRecord, forbid_calls
+from sandbur.agent.review.trials.applying.tool import NAME, ApplyTool
+from sandbur.agent.review.trials.trial import TrialPlace
 from sandbur.agent.sdk.runs.pending import PendingToolCall
 from sandbur.agent.session.session import Session
-from sandbur.agent.trials.applying.record import ApplyRecord, forbid_calls
-from sandbur.agent.trials.applying.tool import NAME, ApplyTool
-from sandbur.agent.trials.trial import TrialPlace
 from sandbur.state.calls import CallDecision
 from sandbur.state.errors import UsageError
 from sandbur.state.store.store import Store

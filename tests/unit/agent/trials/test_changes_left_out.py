@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from support.samples.trial_folders import TrialWork, make_ended_trial
 
-from sandbur.agent.trials.applying.files import apply_steps
-from sandbur.agent.trials.applying.plan import plan_apply
-from sandbur.agent.trials.outcome import read_differences
-from sandbur.agent.trials.trial import TrialPlace
+from sandbur.agent.review.trials.applying.files import apply_steps
+from sandbur.agent.review.trials.applying.plan import plan_apply
+from sandbur.agent.review.trials.outcome import read_differences
+from sandbur.agent.review.trials.trial import TrialPlace
 
 
 @pytest.fixture(params=["overlay", "copy"])

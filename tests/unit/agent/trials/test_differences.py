@@ -10,7 +10,7 @@ from support.samples.trial_folders import TrialWork as Work
 
 from sandbur.actions.workspace.copies.comparison import KeptOriginals
 from sandbur.actions.workspace.copies.diff_text import count_lines, diff_files
-from sandbur.agent.trials.outcome import end_trial, read_differences
+from sandbur.agent.review.trials.outcome import end_trial, read_differences
 
 
 @pytest.fixture(params=["overlay", "copy"])

@@ -8,8 +8,8 @@ import pytest
 
 from sandbur.actions.workspace.copies.folder_copy import FolderCopy, TooLarge, remove_tree, require_room
 from sandbur.actions.workspace.copies.manifest import Manifest
-from sandbur.agent.trials.making import TrialRequest, find_roots, make_trial
-from sandbur.agent.trials.trial import (
+from sandbur.agent.review.trials.making import TrialRequest, find_roots, make_trial
+from sandbur.agent.review.trials.trial import (
     TrialPlace,
     copies_folder,
     lock_making,

@@ -10,7 +10,7 @@ import pytest
 from support.samples.trial_folders import list_files, make_ended_trial
 from support.screens.slash_desk import SlashDesk, environment, slash_desk
 
-from sandbur.agent.trials.trial import TrialPlace, list_trials
+from sandbur.agent.review.trials.trial import TrialPlace, list_trials
 from sandbur.ui.chat.slash.table import completions
 
 OLD = {"one.txt": "a\nb\nc\n"}

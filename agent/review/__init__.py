@@ -1,0 +1,1 @@
+"""What a person reviews: plans before the work, and the changes of trials after it."""

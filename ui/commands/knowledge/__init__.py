@@ -1,0 +1,1 @@
+"""The commands of what agents know beyond a session."""

@@ -1,0 +1,107 @@
+"""`sandbur memory add`, `edit`, `forget` and `restore`."""
+
+from __future__ import annotations
+
+import sys
+
+from .....state.errors import UsageError
+from .....state.memory.fact_store import Addition
+from .....state.memory.facts import MEMORIES, MOST_TEXT_BYTES, FactScope
+from ....chat.decisions.questions import OneKey
+from ....terminal.terminal import is_interactive, put, say
+from ....terminal.text.sanitize import plain
+from .command import MemoryCommand
+from .fact_lines import (
+    ID_CHARS,
+    describe_cascade,
+    describe_correction,
+    describe_reversal,
+    list_rows,
+)
+from .looking import open_memory
+
+
+async def add_fact(command: MemoryCommand) -> int:
+    """Add a fact and print its id."""
+    text = _read_text(command.words[0])
+    async with open_memory(command) as memories:
+        scope = memories.scopes.get(command.scope or "project")
+        sources = [memories.find(one).id for one in command.from_facts]
+        added = memories.add(
+            text, scope, kind=command.kind, path=make_path(command.path), derived_from=sources
+        )
+    put(added.fact.id)
+    for line in describe_addition(added, scope):
+        say(plain(line))
+    return 0
+
+
+async def edit_fact(command: MemoryCommand) -> int:
+    """Correct a fact, and print the id of the new one."""
+    async with open_memory(command) as memories:
+        fact = memories.find(command.words[0])
+        correction = memories.correct(fact.id, _read_text(command.words[1]), command.reason)
+    put(correction.new.id)
+    for line in describe_correction(correction):
+        say(plain(line))
+    return 0
+
+
+async def forget_fact(command: MemoryCommand) -> int:
+    """Show what a fact takes along, ask, and forget it."""
+    async with open_memory(command) as memories:
+        cascade = memories.facts.preview_forget(memories.find(command.words[0]).id)
+        for line in describe_cascade(cascade):
+            say(plain(line))
+        if not command.yes:
+            await _confirm(len(cascade.ids))
+        memories.forget(cascade.fact.id, command.reason, cascade.ids)
+    say(f"Forgotten. Undo it with: sandbur memory restore {cascade.fact.id[:ID_CHARS]}")
+    return 0
+
+
+async def restore_fact(command: MemoryCommand) -> int:
+    """Undo what ended a fact, and print what changed."""
+    async with open_memory(command) as memories:
+        reversal = memories.restore(memories.find(command.words[0]).id, command.reason)
+    for line in describe_reversal(reversal):
+        say(plain(line))
+    return 0
+
+
+def make_path(name: str) -> str:
+    """Return the path of a fact as the store has it: from `tests.md` or `/memories/project/tests.md`."""
+    for kind in ("user", "project", "agent"):
+        name = name.removeprefix(f"{MEMORIES}{kind}/")
+    return f"{MEMORIES}{name.removeprefix(MEMORIES)}" if name else ""
+
+
+def describe_addition(added: Addition, scope: FactScope) -> list[str]:
+    """Return sentences about an added fact, and about facts that are nearly the same."""
+    where = {"user": "for all projects", "project": f"for the project {scope.key}"}
+    place = where.get(scope.kind, f"for the agent {scope.key}")
+    lines = [f"Remembered {place}." if added.is_new else f"This is known {place}; it is confirmed."]
+    if added.similar:
+        lines += ["Nearly the same facts:", *list_rows(added.similar)]
+    return lines
+
+
+def _read_text(given: str) -> str:
+    if given != "-":
+        return given
+    data = sys.stdin.buffer.read(MOST_TEXT_BYTES + 1)
+    if len(data) > MOST_TEXT_BYTES:
+        raise UsageError(f"A fact may have {MOST_TEXT_BYTES:,} bytes.", "Split or shorten it.")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise UsageError("The text on stdin is not UTF-8.", "Send a text.") from None
+
+
+async def _confirm(number: int) -> None:
+    """Ask the person at the terminal. Raises `UsageError` if the answer is not yes."""
+    if not is_interactive():
+        raise UsageError("Nothing was forgotten: nobody can confirm it here.", "Add --yes.")
+    what = "it" if number == 1 else f"these {number} facts"
+    if (await OneKey(f"Forget {what}? [y/n] ", "yn", safe="n").ask_alone()).key != "y":
+        raise UsageError("Nothing was forgotten.")

@@ -1,0 +1,103 @@
+"""The flags and the actions of `sandbur memory`."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from .....state.errors import UsageError
+from ....cli.argument_types import count, one_of
+from ....cli.grammar import Action, ActionCommand, flag, switch, word
+
+MOST_LISTED, MOST_FOUND = 100, 10
+_FLAGS: Mapping[str, tuple[str, ...]] = {
+    "scope": ("list", "search", "add", "export", "import"),
+    "all": ("list",),
+    "limit": ("list", "search"),
+    "json": ("list", "search", "show"),
+    "kind": ("add",),
+    "path": ("add",),
+    "from_facts": ("add",),
+    "reason": ("edit", "forget", "restore"),
+    "yes": ("forget",),
+}
+"""Field of a flag -> the actions that accept it."""
+_WORDS: Mapping[str, tuple[int, int, str]] = {
+    "list": (0, 0, ""),
+    "search": (1, 99, "WORDS to search for"),
+    "show": (1, 1, "the ID of a fact"),
+    "add": (1, 1, "a TEXT in quotes, or - for stdin"),
+    "edit": (2, 2, "the ID of a fact and its new TEXT in quotes"),
+    "forget": (1, 1, "the ID of a fact"),
+    "restore": (1, 1, "the ID of a fact"),
+    "export": (0, 1, ""),
+    "import": (1, 1, "a FILE, or - for stdin"),
+}
+"""Action -> the least and the greatest number of words after it, and what they are."""
+
+
+class MemoryCommand(ActionCommand):
+    GROUPS = ("place",)
+    ACTIONS: ClassVar[Mapping[str, Action]] = {
+        "list": Action("", "the facts of this project and your own, the newest first",
+                       ("--scope", "--all", "--limit", "--json"), (
+            ("sandbur memory", "the facts that are valid"),
+            ("sandbur memory list --all", "those that were corrected or forgotten, too"),
+            ("sandbur memory list --json | jq -r .text", "one object a line"),
+        ), home="looking.list_facts"),
+        "search": Action("WORDS", "the facts that match, the best one first",
+                         ("--scope", "--limit", "--json"), (
+            ("sandbur memory search how are tests run", ""),
+        ), home="looking.search_facts"),
+        "show": Action("ID", "a fact, where it comes from, and what happened to it", ("--json",), (
+            ("sandbur memory show 3f2a", "the start of an id is enough"),
+        ), home="looking.show_fact"),
+        "add": Action("TEXT", "remember a fact", ("--scope", "--kind", "--path", "--from"), (
+            ('sandbur memory add "Tests run with uv run pytest"', "for this project"),
+            ('sandbur memory add "Answer in German" --scope user', "for all projects"),
+        ), home="changing.add_fact"),
+        "edit": Action("ID TEXT", "correct a fact; what was derived from it is forgotten", ("--reason",), (
+            ('sandbur memory edit 3f2a "The port is 9090" --reason "it was moved"', ""),
+        ), home="changing.edit_fact"),
+        "forget": Action("ID", "forget a fact, with everything that was derived from it",
+                         ("--yes", "--reason"), (
+            ("sandbur memory forget 3f2a", "shows what goes along, and asks"),
+        ), home="changing.forget_fact"),
+        "restore": Action("ID", "undo what corrected or forgot a fact", ("--reason",),
+                          home="changing.restore_fact"),
+        "export": Action("[FILE]", "write facts with their history as lines of JSON", ("--scope",), (
+            ("sandbur memory export memory.jsonl", "this project and your own facts"),
+        ), home="transfer.export_memory"),
+        "import": Action("FILE", "add the facts of an export", ("--scope",), (
+            ("sandbur memory import memory.jsonl --scope project", "all of them for this project"),
+        ), home="transfer.import_memory"),
+    }  # fmt: skip
+    action: str = word("|".join(ACTIONS), None, "list", nargs="?", type=one_of(tuple(ACTIONS)))
+    words: tuple[str, ...] = word("WORD", "the id of a fact, a text, words or a file", (), nargs="*")
+    scope: str = flag("--scope", "user | project | agent:NAME", "", metavar="SCOPE")
+    all: bool = switch("--all", "list: those that were corrected or forgotten, too")
+    limit: int = flag("--limit", "list, search: at most N facts", 0, type=count, metavar="N")
+    json: bool = switch("--json", "list, search, show: JSON on stdout")
+    kind: str = flag("--kind", "add: what it is, such as rule or preference", "fact", metavar="KIND")
+    path: str = flag(
+        "--path", "add: the file that the model sees it as, such as tests.md", "", metavar="NAME"
+    )
+    from_facts: tuple[str, ...] = flag(
+        "--from", "add: a fact that it was derived from; repeatable", (), action="append", metavar="ID"
+    )
+    reason: str = flag("--reason", "edit, forget, restore: why", "", metavar="TEXT")
+    yes: bool = switch("--yes", "forget: without a question")
+
+    def check(self) -> None:
+        """Check the number of words, and that flags belong to the action."""
+        least, most, what = _WORDS[self.action]
+        if len(self.words) < least:
+            raise UsageError(
+                f"`sandbur memory {self.action}` needs {what}.", "`sandbur memory` lists the facts with ids."
+            )
+        if len(self.words) > most:
+            hint = f"Put a text in quotes, or see `sandbur memory {self.action} --help`."
+            raise UsageError(f"`{self.words[most][:40]}` is one word too many.", hint)
+        usual = MemoryCommand()
+        for name, actions in _FLAGS.items():
+            if self.action not in actions and getattr(self, name) not in (getattr(usual, name), []):
+                spelled = "--from" if name == "from_facts" else f"--{name}"
+                raise UsageError(f"{spelled} belongs to `sandbur memory {'`, `'.join(actions)}`.")

@@ -1,0 +1,109 @@
+"""Facts as lines for people, and as objects for programs. Front ends share them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from .....agent.knowledge.memory.scopes import name_path
+from .....state.memory.fact_store import Cascade, Correction
+from .....state.memory.facts import Fact, FactChange
+from .....state.memory.reversal import Reversal
+from ....terminal.text.sanitize import one_line, plain
+from ....terminal.text.times import local_time
+
+ID_CHARS = 8
+_MOST_TEXT_CHARS = 100
+
+
+def list_rows(facts: Iterable[Fact], with_state: bool = True) -> Iterator[str]:
+    """Yield a line for each fact: id, scope, day, text, and its state if it is not valid."""
+    for fact in facts:
+        scope = fact.scope.kind if fact.scope.kind != "agent" else f"agent:{fact.scope.key}"
+        state = "" if fact.state == "valid" or not with_state else f"[{fact.state}] "
+        mark = "[from a tool] " if fact.provenance.origin == "tool" else ""
+        text = one_line(fact.text)
+        text = text if len(text) <= _MOST_TEXT_CHARS else f"{text[: _MOST_TEXT_CHARS - 3]}..."
+        yield f"{fact.id[:ID_CHARS]}  {one_line(scope):<8} {fact.created_at[:10]}  {state}{mark}{text}"
+
+
+def make_object(fact: Fact) -> dict[str, Any]:
+    """Return a fact as a JSON object."""
+    return {
+        "id": fact.id,
+        "text": fact.text,
+        "scope": fact.scope.kind,
+        "scope_key": fact.scope.key,
+        "state": fact.state,
+        "kind": fact.kind,
+        "path": name_path(fact),
+        "created_at": fact.created_at,
+        "confirmed_at": fact.confirmed_at,
+        "provenance": fact.provenance.model_dump(),
+        "derived_from": list(fact.derived_from),
+        "superseded_by": fact.superseded_by,
+    }
+
+
+def describe_fact(fact: Fact, history: Sequence[FactChange], derived: Sequence[Fact]) -> Iterator[str]:
+    """Yield a fact as lines: its text, where it comes from, and what happened to it."""
+    yield from plain(fact.text).split("\n")
+    yield ""
+    yield f"id         {fact.id}"
+    yield f"state      {fact.state}{_describe_successor(fact)}"
+    yield f"kind       {fact.kind}"
+    yield f"scope      {fact.scope.kind} {one_line(fact.scope.key)}".rstrip()
+    yield f"path       {one_line(name_path(fact))}"
+    yield f"from       {describe_origin(fact)}"
+    yield f"created    {local_time(fact.created_at)}, last confirmed {local_time(fact.confirmed_at)}"
+    if fact.derived_from:
+        yield f"derived    from {', '.join(fact.derived_from)}"
+    for one in derived:
+        yield f"source of  {one.id[:ID_CHARS]} {one_line(one.text)[:_MOST_TEXT_CHARS]}"
+    for change in history:
+        why = f": {one_line(change.reason)}" if change.reason else ""
+        by = f" by {one_line(change.actor)}" if change.actor else ""
+        cause = f", because of {change.cause[:ID_CHARS]}" if change.cause != fact.id else ""
+        yield f"{local_time(change.at)}  {change.what}{by}{cause}{why}"
+
+
+def _describe_successor(fact: Fact) -> str:
+    return f" by {fact.superseded_by}" if fact.superseded_by else ""
+
+
+def describe_origin(fact: Fact) -> str:
+    """Return where a fact comes from, on one line."""
+    origin = {"person": "a person", "model": "a model", "tool": "the output of a tool"}
+    found = fact.provenance
+    parts = [origin[found.origin]]
+    parts += [f"session {one_line(found.session_id)}"] if found.session_id else []
+    parts += [f"step {found.step}"] if found.step is not None else []
+    parts += [f"call {one_line(found.call_id)}"] if found.call_id else []
+    return ", ".join(parts)
+
+
+def describe_cascade(cascade: Cascade) -> Iterator[str]:
+    """Yield what a forgotten fact takes along."""
+    yield from list_rows([cascade.fact])
+    if cascade.derived:
+        yield f"What was derived from it ({len(cascade.derived)}) goes along:"
+        yield from list_rows(cascade.derived)
+
+
+def describe_correction(correction: Correction) -> Iterator[str]:
+    """Yield what a correction changed."""
+    old, new = correction.old.id[:ID_CHARS], correction.new.id[:ID_CHARS]
+    yield f"Corrected {old}: its text is fact {new} now."
+    if correction.derived:
+        yield f"What was derived from the old text ({len(correction.derived)}) is forgotten:"
+        yield from list_rows(correction.derived)
+    yield f"Undo it with: restore {old}"
+
+
+def describe_reversal(reversal: Reversal) -> Iterator[str]:
+    """Yield what a restoration changed."""
+    for what, facts in zip(("Restored:", "Forgotten:", "Superseded again:"), reversal, strict=True):
+        if facts:
+            yield what
+            # The facts are as they were before the restoration.
+            yield from list_rows(facts, with_state=False)

@@ -1,0 +1,82 @@
+"""`sandbur memory list`, `search` and `show`, and what all actions of the command open."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+
+from .....agent.knowledge.memory.memories import ALL_STATES, Memories, open_facts
+from .....agent.knowledge.memory.scopes import find_scopes
+from .....agent.session.decisions import whoami
+from .....agent.session.secrets import masker_for
+from .....state.memory.facts import Fact, FactScope
+from ....cli.open_session import open_runtime
+from ....terminal.terminal import put, say
+from ....terminal.text.sanitize import plain
+from .command import MOST_FOUND, MOST_LISTED, MemoryCommand
+from .fact_lines import describe_fact, list_rows, make_object
+
+
+def select_scopes(memories: Memories, scope: str) -> tuple[FactScope, ...]:
+    """Return the scope of a flag, or all scopes of the folder. Raises `UsageError`."""
+    return (memories.scopes.get(scope),) if scope else memories.scopes.all
+
+
+@asynccontextmanager
+async def open_memory(command: MemoryCommand) -> AsyncGenerator[Memories]:
+    """Open the memory of the folder of a command; a person is the author of changes."""
+    async with open_runtime(command) as runtime:
+        cwd = runtime.settings.cwd
+        mask = masker_for(os.environ, cwd).text
+        yield Memories(open_facts(runtime.store), find_scopes(cwd), mask, whoami(os.environ))
+
+
+async def list_facts(command: MemoryCommand) -> int:
+    """Print a line for each fact."""
+    async with open_memory(command) as memories:
+        states = ALL_STATES if command.all else ("valid",)
+        limit = command.limit or MOST_LISTED
+        found = memories.list_facts(select_scopes(memories, command.scope), states, limit + 1)
+    print_facts(found[:limit], command.json)
+    if not found and not command.json:
+        say('Nothing is remembered here. Add a fact: sandbur memory add "TEXT"')
+    if len(found) > limit and not command.json:
+        say(f"There are more than {limit}. --limit N lists more, `sandbur memory search` finds some.")
+    return 0
+
+
+async def search_facts(command: MemoryCommand) -> int:
+    """Print the facts that match."""
+    async with open_memory(command) as memories:
+        scopes = select_scopes(memories, command.scope)
+        hits = memories.search(" ".join(command.words), scopes, command.limit or MOST_FOUND)
+    print_facts([hit.fact for hit in hits], command.json)
+    if not hits and not command.json:
+        say("No fact matches.")
+    return 0
+
+
+async def show_fact(command: MemoryCommand) -> int:
+    """Print one fact with its origin and its history."""
+    async with open_memory(command) as memories:
+        facts = memories.facts
+        fact = facts.find(command.words[0])
+        history = facts.history(fact.id)
+        derived = [*facts.rows.load(facts.rows.list_derived([fact.id])).values()]
+    if command.json:
+        more = {"history": [one.model_dump() for one in history], "derived": [one.id for one in derived]}
+        put(json.dumps({**make_object(fact), **more}, ensure_ascii=False))
+        return 0
+    for line in describe_fact(fact, history, derived):
+        put(line)
+    return 0
+
+
+def print_facts(facts: Sequence[Fact], as_json: bool) -> None:
+    """Print facts on stdout, one a line: as text or as JSON objects."""
+    for line in () if as_json else list_rows(facts):
+        put(plain(line))
+    for fact in facts if as_json else ():
+        put(json.dumps(make_object(fact), ensure_ascii=False))

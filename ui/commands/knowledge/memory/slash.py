@@ -1,0 +1,135 @@
+"""`/memory`: lists, finds, shows, adds, corrects, forgets and restores facts from the chat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from .....agent.knowledge.memory.memories import Memories, open_facts
+from .....agent.knowledge.memory.scopes import find_scopes
+from .....agent.session.decisions import whoami
+from .....agent.session.secrets import masker_for
+from .....state.errors import UsageError
+from ....chat.decisions.questions import OneKey
+from ....chat.slash.command import DONE, SlashContext, SlashOffer, SlashResult, tell
+from .changing import describe_addition
+from .command import MOST_FOUND
+from .fact_lines import (
+    ID_CHARS,
+    describe_cascade,
+    describe_correction,
+    describe_fact,
+    describe_reversal,
+    list_rows,
+)
+
+ResultT = TypeVar("ResultT")
+_MOST_LISTED = 30
+_OFFERS = {
+    "list": "the newest facts",
+    "search": "the facts that match some words",
+    "show": "a fact and its history, by its ID",
+    "add": "remember a text for this project, or with `user` before it for all",
+    "edit": "correct a fact: ID and the new text",
+    "forget": "forget a fact, by its ID",
+    "restore": "undo what corrected or forgot a fact, by its ID",
+}
+_NEED_WORDS = {"search": "words", "show": "an ID", "add": "a text", "edit": "an ID and a text",
+               "forget": "an ID", "restore": "an ID"}  # fmt: skip
+
+
+async def manage_memory(context: SlashContext, words: str) -> SlashResult:
+    """Do what the first word names."""
+    name, _, rest = words.strip().partition(" ")
+    rest = rest.strip()
+    if name not in ("", *_OFFERS):
+        raise UsageError(f"/memory has no {name[:40]!r}.", f"There are: {', '.join(_OFFERS)}.")
+    if (name in _NEED_WORDS and not rest) or (name == "edit" and " " not in rest):
+        raise UsageError(f"/memory {name} needs {_NEED_WORDS[name]}.", "/memory list shows the ids.")
+    chat = _MemoryChat(context)
+    match name:
+        case "search":
+            await chat.search(rest)
+        case "show":
+            await chat.show(rest)
+        case "add":
+            await chat.add(rest)
+        case "edit":
+            await chat.edit(*rest.split(" ", 1))
+        case "forget":
+            await chat.forget(rest)
+        case "restore":
+            await chat.restore(rest)
+        case _:
+            await chat.list()
+    return DONE
+
+
+def list_memory_choices(context: SlashContext | None) -> Iterator[SlashOffer]:
+    yield from (SlashOffer(name, meaning) for name, meaning in _OFFERS.items())
+
+
+class _MemoryChat:
+    """The memory of the session that is open in a chat."""
+
+    def __init__(self, context: SlashContext) -> None:
+        cwd = Path(context.session.settings.cwd)
+        runtime = context.runtime
+        scopes = find_scopes(cwd, context.session.settings.user)
+        mask = masker_for(runtime.env, cwd).text
+        self._context = context
+        self._memories = Memories(open_facts(runtime.store), scopes, mask, whoami(runtime.env))
+
+    async def list(self) -> None:
+        found = await self._offload(lambda: self._memories.list_facts(limit=_MOST_LISTED + 1))
+        lines = [*list_rows(found[:_MOST_LISTED])]
+        more = ["/memory search WORDS finds older ones."] if len(found) > _MOST_LISTED else []
+        tell(self._context, *(lines or ["Nothing is remembered here. Add a fact: /memory add TEXT"]), *more)
+
+    async def search(self, text: str) -> None:
+        hits = await self._offload(lambda: self._memories.search(text, limit=MOST_FOUND))
+        tell(self._context, *(list_rows(hit.fact for hit in hits) if hits else ["No fact matches."]))
+
+    async def show(self, fact_id: str) -> None:
+        def look() -> list[str]:
+            facts = self._memories.facts
+            fact = facts.find(fact_id)
+            derived = [*facts.rows.load(facts.rows.list_derived([fact.id])).values()]
+            return [*describe_fact(fact, facts.history(fact.id), derived)]
+
+        tell(self._context, *await self._offload(look))
+
+    async def add(self, text: str) -> None:
+        kind, _, rest = text.partition(" ")
+        is_for_user = kind == "user" and bool(rest.strip())
+        scope = self._memories.scopes.user if is_for_user else self._memories.scopes.project
+        added = await self._offload(lambda: self._memories.add(rest if is_for_user else text, scope))
+        tell(self._context, *describe_addition(added, scope), *list_rows([added.fact]))
+
+    async def edit(self, fact_id: str, text: str) -> None:
+        memories = self._memories
+        correction = await self._offload(lambda: memories.correct(memories.find(fact_id).id, text))
+        tell(self._context, *describe_correction(correction))
+
+    async def forget(self, fact_id: str) -> None:
+        """Show what goes along, ask for the key, and forget it."""
+        memories, context = self._memories, self._context
+        cascade = await self._offload(lambda: memories.facts.preview_forget(memories.find(fact_id).id))
+        tell(context, *describe_cascade(cascade))
+        answer = await context.wait(
+            OneKey("Forget this? [y/n] ", "yn", safe="n").ask(), context.questions.leave
+        )
+        if answer.key != "y":
+            tell(context, "Nothing was forgotten.")
+            return
+        await self._offload(lambda: memories.forget(cascade.fact.id, expected=cascade.ids))
+        tell(context, f"Forgotten. Undo it with: /memory restore {cascade.fact.id[:ID_CHARS]}")
+
+    async def restore(self, fact_id: str) -> None:
+        memories = self._memories
+        reversal = await self._offload(lambda: memories.restore(memories.find(fact_id).id))
+        tell(self._context, *describe_reversal(reversal))
+
+    async def _offload(self, work: Callable[[], ResultT]) -> ResultT:
+        return await self._context.runtime.store.database.offload(work)

@@ -1,0 +1,1 @@
+"""The commands of plans and trials, which a person reviews."""

@@ -1,0 +1,86 @@
+"""Prints what a trial changed and what reached outside of its copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from .....actions.workspace.copies.diff_text import ChangeText, count_lines, diff_files
+from .....actions.workspace.copies.difference import Difference
+from .....actions.workspace.paths import format_path
+from .....agent.review.trials.outcome import OutsideEffect
+from .....agent.review.trials.trial import Trial
+from ....terminal.terminal import say
+from ....terminal.text.sanitize import one_line
+
+_MOST_FILES = 20
+_MOST_EFFECTS = 10
+_SIGNS = {"added": "A", "changed": "M", "removed": "D"}
+
+
+def report_outcome(trial: Trial, differences: Sequence[Difference], effects: Sequence[OutsideEffect]) -> None:
+    """Print the outcome on stderr, with the commands that decide about it."""
+    for line in outcome_lines(trial, differences, effects):
+        say(line)
+    if any(one.files for one in differences):
+        say(f"  sandbur try diff {trial.id}    show the changes")
+        say(f"  sandbur try apply {trial.id}   apply them to the folder")
+    say(f"  sandbur try drop {trial.id}    remove the copy")
+
+
+def outcome_lines(
+    trial: Trial, differences: Sequence[Difference], effects: Sequence[OutsideEffect]
+) -> Iterator[str]:
+    """Yield what a trial changed, and the calls that may have had an effect outside of its copy."""
+    changes = [change for one in differences for change in diff_files(one)]
+    if changes:
+        yield f"Trial {trial.id} changed {count_lines(changes)}:"
+        yield from file_lines(changes, _MOST_FILES)
+    else:
+        yield f"Trial {trial.id} changed no files."
+    yield from note_lines(differences)
+    if effects:
+        yield "Outside of the copy, these calls may have had an effect:"
+        for effect in effects[:_MOST_EFFECTS]:
+            yield f"  {one_line(effect.title)} ({one_line(effect.reason)})"
+        if len(effects) > _MOST_EFFECTS:
+            yield f"  and {len(effects) - _MOST_EFFECTS} more"
+
+
+def file_lines(changes: Sequence[ChangeText], most: int) -> Iterator[str]:
+    """Yield a line for each changed file."""
+    for change in changes[:most]:
+        file = change.size.file
+        yield f"  {_SIGNS[file.kind]} {format_path(file.path)}  {one_line(change.size.text)}".rstrip()
+    if len(changes) > most:
+        yield f"  and {len(changes) - most} more files"
+
+
+def note_lines(differences: Sequence[Difference]) -> Iterator[str]:
+    """Yield lines about what is not part of the changes."""
+    for difference in differences:
+        for one in difference.skipped[:_MOST_FILES]:
+            yield f"  not applied: {format_path(one.path)} ({one.reason})"
+        for notice in difference.notices:
+            yield one_line(notice)
+
+
+def confirm(question: str) -> bool:
+    """Ask a person in the terminal; return whether the answer is yes. The end of the input means no."""
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def choose(question: str, keys: Mapping[str, str]) -> str:
+    """Ask a person in the terminal until one of the keys or nothing is typed; return the value of the key, or
+    an empty text."""
+    while True:
+        try:
+            answer = input(f"{question} ").strip().lower()
+        except EOFError:
+            return ""
+        if not answer:
+            return ""
+        if answer in keys:
+            return keys[answer]
