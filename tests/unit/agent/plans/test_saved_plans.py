@@ -4,13 +4,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.models.plans import FINISH, open_with_plans
+from support.models.scripted import ScriptedModel, collect
 
+from sandbur.actions.turn.plan.notebook import apply_change
 from sandbur.agent.extensions.markdown_files import TextFolder
+<<<<<<< HEAD
 from sandbur.agent.review.plans.saved_plans import (
+=======
+from sandbur.agent.plans.permissions import Permissions
+from sandbur.agent.plans.saved_plans import (
+>>>>>>> planfix
     begin_saved,
     check_name,
     find_plans,
     find_saved,
+    parse_text,
     read_plan,
     render_markdown,
     save_plan,
@@ -19,6 +28,7 @@ from sandbur.agent.review.plans.saved_plans import (
 from sandbur.state.application import ApplicationState, VibeStep
 from sandbur.state.conversation.plan_notebook import PlanFacts
 from sandbur.state.errors import UsageError
+from sandbur.state.store.store import Store
 
 TEXT = "# Release {version}\n- expects: it is published\n## Tag it\n- runs: git tag {version}\n"
 
@@ -150,6 +160,36 @@ def test_no_text_of_a_model_becomes_a_permission_in_a_saved_plan(project: Path, 
     assert plan.steps[0].description.startswith("Look - runs: rm")
     change = begin_saved("saved", plan)
     assert change.plan is None
+
+
+@pytest.mark.parametrize(
+    ("text", "binds"),
+    [
+        ("# g\n## a\n## b\n", False),
+        ("# g\n- budget: 9 tokens\n## a\n## b\n", True),
+        ("# g\n## a\n- budget: 0.5 USD\n## b\n", True),
+        ("# g\n## a\n- writes: a.txt\n", True),
+    ],
+)
+def test_a_saved_plan_with_a_permission_or_a_budget_binds(tmp_path: Path, text: str, binds: bool) -> None:
+    plan = parse_text(text, Permissions(tmp_path).by_key, "saved.md")
+    change = begin_saved("saved", plan)
+    assert change.plan == (plan if binds else None)
+
+
+async def test_a_saved_plan_with_a_budget_alone_ends_at_it(store: Store, tmp_path: Path) -> None:
+    text = "# g\n- budget: 9 tokens\n## a\n## b\n"
+    plan = parse_text(text, Permissions(tmp_path).by_key, "saved.md")
+    session = await open_with_plans(store, tmp_path, ScriptedModel(FINISH, FINISH, "Done."))
+    _, end = await collect(session.change_plan(begin_saved("saved", plan), "go"))
+    assert end.status == "budget_limit"
+
+
+def test_a_plan_that_does_not_bind_keeps_the_order_of_its_steps(tmp_path: Path) -> None:
+    text = "# g\n## a\n- after: nothing\n## b\n- after: nothing\n## c\n- after: 1\n"
+    change = begin_saved("saved", parse_text(text, Permissions(tmp_path).by_key, "saved.md"))
+    after = [step.after for step in apply_change(ApplicationState(), change)["vibe_plan"]]
+    assert after == [(), (), ("1",)]
 
 
 def test_a_session_without_a_plan_cannot_save_one() -> None:
