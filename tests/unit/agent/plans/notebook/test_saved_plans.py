@@ -9,12 +9,8 @@ from support.models.scripted import ScriptedModel, collect
 
 from sandbur.actions.turn.plan.notebook import apply_change
 from sandbur.agent.extensions.markdown_files import TextFolder
-<<<<<<< HEAD
+from sandbur.agent.review.plans.permissions import Permissions
 from sandbur.agent.review.plans.saved_plans import (
-=======
-from sandbur.agent.plans.permissions import Permissions
-from sandbur.agent.plans.saved_plans import (
->>>>>>> planfix
     begin_saved,
     check_name,
     find_plans,
