@@ -115,7 +115,7 @@ def test_the_menu_and_the_list_of_keys_are_whole_at_the_foot_of_the_screen(termi
         terminal.keys("-l", "?")
         terminal.see("/          begins a command")
     terminal.keys("-l", "/")
-    terminal.see("/permissions  list the rules")
+    terminal.see("/permissions   list the rules")
     rows = terminal.screen().rstrip().splitlines()[-32:]
     assert all(any(row.startswith(key.label) for row in rows) for key in KEYS if key.at_prompt)
     menu = rows[rows.index("❯ /") + 1 : -1]

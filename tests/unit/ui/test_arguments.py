@@ -11,7 +11,7 @@ from sandbur.ui.cli.arguments import parse
 def said(line: str) -> dict[str, object]:
     """Return what a line says beside what goes without saying: the fields of the command, and settings."""
     command = parse(line.split())
-    own = {name: getattr(command, name) for name in command.declarations if name != "overrides"}
+    own = {name: getattr(command, name) for name in command.declarations if name not in ("overrides", "line")}
     usual = {name: one.default for name, one in command.declarations.items()} | {"name": "chat"}
     settings = {key: value for key, value in command.overrides.items() if value not in (None, ())}
     return {key: value for key, value in own.items() if value != usual[key]} | settings

@@ -23,7 +23,9 @@ def find_problems(settings: Settings) -> Iterator[Finding]:
 
 def _find_kind(settings: Settings) -> Finding:
     try:
-        with tempfile.TemporaryDirectory(dir=settings.home, prefix=".probe-") as folder:
+        # The data folder may not be there yet.
+        place = next(folder for folder in (settings.home, *settings.home.parents) if folder.is_dir())
+        with tempfile.TemporaryDirectory(dir=place, prefix=".probe-") as folder:
             upper, work = Path(folder, "upper"), Path(folder, "work")
             upper.mkdir()
             work.mkdir()
@@ -32,7 +34,9 @@ def _find_kind(settings: Settings) -> Finding:
         why = f"{settings.home}: {error.strerror}"
     if not why:
         return Finding("good", "trials", "`sandbur try` works in an overlay of this folder")
-    return Finding("note", "trials", f"`sandbur try` copies this folder, because an overlay fails: {why}")
+    return Finding(
+        "good", "trials", f"`sandbur try` copies this folder; an overlay does not work here: {why}"
+    )
 
 
 def _find_orphans(settings: Settings) -> Iterator[Finding]:
