@@ -15,6 +15,7 @@ from support.models.server import Answer, ModelServer, Request, call, say
 from support.places import PYTHONPATH, ROOT
 from support.stores.reopening import reopen
 
+from sandbur.state.databases.sqlite.lock_holder import find_lock_holder
 from sandbur.state.errors import SessionHeld, StoreError
 from sandbur.state.process.identity import is_process_gone, make_runner_name, read_process_start
 from sandbur.state.session import SessionSettings
@@ -200,6 +201,11 @@ def test_a_stopped_process_that_comes_back_finds_its_session_taken(tmp_path: Pat
         while not (tmp_path / "out").exists():
             time.sleep(0.05)
         first.send_signal(signal.SIGSTOP)
+        while find_lock_holder(tmp_path / "home" / "sandbur.db") is not None:
+            # It was stopped in the middle of a write, which would block every other process.
+            first.send_signal(signal.SIGCONT)
+            time.sleep(0.05)
+            first.send_signal(signal.SIGSTOP)
         time.sleep(1.2)  # longer than the lease
         second = subprocess.run([*line, "-r", session_id], cwd=tmp_path, env=env, stdin=subprocess.DEVNULL,
             capture_output=True, timeout=120, check=False,
