@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from .....actions.workspace.paths import format_count
 from .....agent.knowledge.retrieval.passages import Passage, name_source
 from .....state.process.cancellation import run_in_thread
 from .....state.search.knowledge_rows import StoredBase
@@ -56,7 +57,8 @@ def _describe_base(opened: OpenedLibrary, base: StoredBase) -> dict[str, Any]:
 def _format_base(row: dict[str, Any]) -> Iterator[str]:
     where = "this project" if row["scope"] == "project" else "all projects"
     vectors = f", embeddings {row['embeddings']}" if row["embeddings"] else ""
-    yield f"{row['name']}  ({where}: {row['files']:,} files, {row['chunks']:,} passages{vectors})"
+    counts = f"{format_count(row['files'], 'file')}, {format_count(row['chunks'], 'passage')}"
+    yield f"{row['name']}  ({where}: {counts}{vectors})"
     for root in row["added"]:
         state = "" if root["indexed_at"] else "  (not finished: run `sandbur index update`)"
         yield f"    {root['location']}{state}"
