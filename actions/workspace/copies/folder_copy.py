@@ -96,8 +96,9 @@ class FolderCopy:
         try:
             if stat.S_ISLNK(status.mode):
                 os.symlink(self.translate_link(Path(source)), target)  # noqa: PTH211
-                with suppress(OSError, NotImplementedError):
-                    os.utime(target, ns=(status.modified_ns, status.modified_ns), follow_symlinks=False)
+                if os.utime in os.supports_follow_symlinks:
+                    with suppress(OSError):
+                        os.utime(target, ns=(status.modified_ns, status.modified_ns), follow_symlinks=False)
                 return True
             descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except (PermissionError, FileNotFoundError):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.commands.command import TIMEOUT_S, Command
+from support.samples.trial_folders import list_trials_of, make_trial_command
 
 TRY = ("try", "-p", "-m", "demo", "-q")
 KILLED = 137
@@ -16,16 +17,7 @@ POINTS = ("edit_tmp_written", "edit_renamed", "tool_ran", "store_after_commit:3"
 
 @pytest.fixture
 def command(tmp_path: Path) -> Command:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    made = Command(folder)
-    made.env |= {"HOME": str(tmp_path), "SANDBUR_HOME": str(tmp_path / "data")}
-    (folder / "a.txt").write_text("one\n")
-    return made
-
-
-def list_of(command: Command) -> list[dict[str, str]]:
-    return json.loads(command.run("try", "list", "--json").out)
+    return make_trial_command(tmp_path)
 
 
 def names_of(command: Command) -> list[str]:
@@ -52,13 +44,13 @@ def test_a_kill_while_the_copy_is_made_leaves_no_trial_and_the_rest_is_removed(c
     ended = command.run(*TRY, "hello", SANDBUR_CRASH_AT="trial_copied")
     assert ended.code in (KILLED, -signal.SIGKILL)
     assert [name.startswith(".unfinished-") for name in names_of(command)] == [True]
-    assert list_of(command) == []
+    assert list_trials_of(command) == []
     assert names_of(command) == []
 
 
 def test_a_kill_before_the_run_leaves_a_trial_that_is_dropped(command: Command) -> None:
     assert command.run(*TRY, "hello", SANDBUR_CRASH_AT="trial_made").code in (KILLED, -signal.SIGKILL)
-    (trial,) = list_of(command)
+    (trial,) = list_trials_of(command)
     assert trial["state"] == "interrupted"
     assert command.run("try", "drop").code == 0
     assert names_of(command) == []
@@ -68,7 +60,7 @@ def test_a_kill_before_the_run_leaves_a_trial_that_is_dropped(command: Command) 
 def test_a_killed_run_goes_on_in_its_copy(command: Command, point: str) -> None:
     ended = command.run(*TRY, "write two into a.txt", SANDBUR_CRASH_AT=point)
     assert ended.code == KILLED
-    (trial,) = list_of(command)
+    (trial,) = list_trials_of(command)
     assert command.run("-p", "-r", trial["id"]).code == 0
     assert changed_files(command, trial["id"]) == ["a.txt"]
     assert (command.folder / "a.txt").read_text() == "one\n"
@@ -82,7 +74,7 @@ def test_a_killed_command_takes_its_run_along_and_the_run_is_resumed(command: Co
     while not list(Path(command.env["SANDBUR_HOME"]).glob("trials/*/0/upper/started")):
         assert time.monotonic() < latest
         time.sleep(0.02)
-    (trial,) = list_of(command)
+    (trial,) = list_trials_of(command)
     assert trial["state"] == "running"
     refused = command.run("-p", "-r", trial["id"], "hello")
     assert "another process works in this copy" in refused.err
@@ -91,7 +83,7 @@ def test_a_killed_command_takes_its_run_along_and_the_run_is_resumed(command: Co
     while is_running(trial["id"]):
         assert time.monotonic() < latest
         time.sleep(0.02)
-    assert list_of(command)[0]["state"] == "interrupted"
+    assert list_trials_of(command)[0]["state"] == "interrupted"
     assert changed_files(command, trial["id"]) == ["started"]
     ended = command.run("-p", "-r", trial["id"], "--mode", "interactive")
     assert "cannot be entered" not in ended.err
@@ -102,5 +94,5 @@ def test_a_kill_while_a_trial_is_dropped_leaves_no_trial(command: Command) -> No
     assert command.run(*TRY, "write two into a.txt").code == 0
     ended = command.run("try", "drop", SANDBUR_CRASH_AT="trial_set_aside")
     assert ended.code in (KILLED, -signal.SIGKILL)
-    assert list_of(command) == []
+    assert list_trials_of(command) == []
     assert names_of(command) == []

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from support.commands.command import Command
 from support.required import lacks
 
 from sandbur.actions.workspace.copies.difference import Difference
@@ -115,3 +116,17 @@ def list_files(folder: Path) -> dict[str, str]:
         for path in sorted(folder.rglob("*"))
         if path.is_symlink() or path.is_file()
     }
+
+
+def make_trial_command(tmp_path: Path) -> Command:
+    """Return the command in a folder with one file, `a.txt`, and a data folder beside it."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    made = Command(folder)
+    made.env |= {"HOME": str(tmp_path), "SANDBUR_HOME": str(tmp_path / "data")}
+    (folder / "a.txt").write_text("one\n")
+    return made
+
+
+def list_trials_of(command: Command) -> list[dict[str, str]]:
+    return json.loads(command.run("try", "list", "--json").out)

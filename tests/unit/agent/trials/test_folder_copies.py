@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.required import lacks
 
 from sandbur.actions.workspace.copies.folder_copy import FolderCopy, TooLarge, remove_tree, require_room
 from sandbur.actions.workspace.copies.manifest import Manifest
@@ -71,7 +72,7 @@ def test_a_copy_that_is_refused_leaves_nothing(tmp_path: Path) -> None:
     copy = FolderCopy(root, tmp_path / "probe")
     copy.make()
     if copy.kind == "reflink":
-        pytest.skip("this file system shares blocks, so that no copy is too large")
+        lacks("a file system that cannot share blocks: here no copy is too large")
     with pytest.raises(TooLarge, match="too large to be copied"):
         make_trial(home, request)
     assert list(copies_folder(home).iterdir()) == []

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.commands.command import Command
 from support.required import lacks
+from support.samples.trial_folders import list_trials_of, make_trial_command
 
 from sandbur.actions.workspace.copies.namespace import list_mounts_below
 
@@ -16,22 +17,13 @@ TRY = ("try", "-p", "-m", "demo", "-q")
 
 @pytest.fixture
 def command(tmp_path: Path) -> Command:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    made = Command(folder)
-    made.env |= {"HOME": str(tmp_path), "SANDBUR_HOME": str(tmp_path / "data")}
-    (folder / "a.txt").write_text("one\n")
-    return made
-
-
-def list_of(command: Command) -> list[dict[str, str]]:
-    return json.loads(command.run("try", "list", "--json").out)
+    return make_trial_command(tmp_path)
 
 
 def trial_of(command: Command, task: str, *words: str) -> str:
     ended = command.run(*TRY, task, *words)
     assert ended.code == 0, ended.err
-    return list_of(command)[0]["id"]
+    return list_trials_of(command)[0]["id"]
 
 
 def files_of(command: Command, trial: str) -> dict[str, str]:
@@ -52,7 +44,7 @@ def test_a_trial_changes_no_file_of_the_folder_and_is_resumed_in_its_copy(comman
 
 def test_the_prompt_says_that_an_overlay_renames_no_folders(command: Command) -> None:
     trial = trial_of(command, "write two into a.txt")
-    if list_of(command)[0]["kind"] != "overlay":
+    if list_trials_of(command)[0]["kind"] != "overlay":
         lacks("no overlay")
     exported = command.run("sessions", "export", trial, "-")
     assert "such as `git mv` with `Invalid cross-device link`" in exported.out
@@ -61,7 +53,7 @@ def test_the_prompt_says_that_an_overlay_renames_no_folders(command: Command) ->
 def test_a_trial_that_waits_for_a_decision_goes_on_in_its_copy(command: Command) -> None:
     ended = command.run("try", "-p", "-m", "demo", "run touch made.txt", "--mode", "interactive")
     assert ended.code == 3
-    (trial,) = list_of(command)
+    (trial,) = list_trials_of(command)
     ended = command.run("approve", trial["id"], "--all")
     assert ended.code == 0, ended.err
     assert files_of(command, trial["id"]) == {"made.txt": "added"}
@@ -111,21 +103,21 @@ def test_a_dropped_trial_leaves_nothing_and_its_session_is_refused(command: Comm
 def test_deleting_the_session_removes_the_copy_with_closed_folders(command: Command) -> None:
     trial = trial_of(command, "run sh -c 'mkdir -p closed/x; touch closed/x/f; chmod 000 closed'", "-y")
     assert command.run("sessions", "delete", trial).code == 0
-    assert list_of(command) == []
+    assert list_trials_of(command) == []
     assert list((Path(command.env["SANDBUR_HOME"]) / "trials").iterdir()) == []
 
 
 def test_a_task_that_could_not_begin_leaves_no_trial(command: Command) -> None:
     ended = command.run("try", "-p", "-m", "nothing/such", "hello")
     assert ended.code != 0
-    assert list_of(command) == []
+    assert list_trials_of(command) == []
 
 
 def test_the_mode_of_a_trial_is_auto_edit_and_rules_hold(command: Command) -> None:
     trial_of(command, "write two into a.txt")
     ended = command.run(*TRY, "write three into a.txt", "--deny", "write_file")
     assert ended.code == 3
-    assert files_of(command, list_of(command)[0]["id"]) == {}
+    assert files_of(command, list_trials_of(command)[0]["id"]) == {}
 
 
 def test_the_data_folder_inside_of_the_folder_is_refused_in_one_sentence(command: Command) -> None:
@@ -151,7 +143,7 @@ def test_a_command_of_a_trial_that_begins_another_trial_is_refused(command: Comm
     inner = " ".join(command.line("try", "-p", "-m", "demo", "hello"))
     ended = command.run("try", "-p", "-m", "demo", "-y", f"run {inner}")
     assert "a copy of a copy cannot be applied" in ended.out
-    assert len(list_of(command)) == 1
+    assert len(list_trials_of(command)) == 1
 
 
 def test_a_full_disk_is_one_sentence_and_what_was_written_stays(command: Command) -> None:
@@ -191,7 +183,7 @@ def test_without_user_namespaces_the_run_works_at_the_path_of_a_plain_copy(comma
     done = without_namespaces(command, "try", "-p", "-m", "demo", "write two into a.txt")
     assert done.returncode == 0, done.stderr
     assert "this machine allows no user namespaces" in done.stderr
-    (trial,) = list_of(command)
+    (trial,) = list_trials_of(command)
     assert trial["kind"] in ("copy", "reflink")
     assert files_of(command, trial["id"]) == {"a.txt": "changed"}
     assert (command.folder / "a.txt").read_text() == "one\n"
@@ -206,7 +198,7 @@ def test_a_large_plain_copy_needs_a_flag(command: Command) -> None:
     command.env["SANDBUR_TRIAL_COPY_MB"] = "1"
     (command.folder / "large").write_bytes(os.urandom(1_100_000))
     done = without_namespaces(command, *TRY, "hello")
-    if list_of(command):
+    if list_trials_of(command):
         lacks("this file system shares blocks")
     assert done.returncode == 2
     assert "Add --any-size to copy it nevertheless" in done.stderr
