@@ -48,7 +48,7 @@ class TextHit(NamedTuple):
 
     id: str
     score: float
-    """From 0 to 1: by the places in the orders that were fused, so comparable within one search only."""
+    """From 0 to 1: the share of the highest score, so comparable within one search only."""
     coverage: float
     """The share of the query's words in the document, weighted by their rarity, from 0 to 1."""
 
@@ -107,7 +107,8 @@ class DocumentIndex:
         no document has it, as a fragment of words. The time is bounded, whatever the words are.
         """
         words = list_query_words(text[:MOST_QUERY_CHARS])
-        words = sorted(words, key=_measure, reverse=True)[:_MOST_RANKED_WORDS]
+        ranked_words = {*sorted(words, key=_measure, reverse=True)[:_MOST_RANKED_WORDS]}
+        words = [word for word in words if word in ranked_words]
         if not words or not collections or limit < 1:
             return []
         self.prepare()
@@ -148,7 +149,7 @@ class _Candidates:
         self._database = database
         self._index = database.document_search
         self._ranker = ranker
-        self._words = ranker.words[:_MOST_QUERY_WORDS]
+        self._words = sorted(ranker.words, key=_measure, reverse=True)[:_MOST_QUERY_WORDS]
         self._spaces = [*map(make_space, collections)]
 
     def rank(self, collections: Sequence[str]) -> list[Ranked]:

@@ -96,9 +96,14 @@ async def _rank(
     by_words = Library(store.database, "", masker)
     fused = Library(store.database, "", masker, embedder=embedder)
     base = await by_words.open_base("functions", "")
+    refused = 0
     for name, about in functions.items():
         words = name.replace("_", " ").replace(".", " ")
-        await by_words.add_text(base, f"{words}: {about}", name)
+        try:
+            await by_words.add_text(base, f"{words}: {about}", name)
+        except UsageError:  # its name is that of a file of secrets; questions about it are not answered
+            refused += 1
+    print(f"{refused} of {len(functions)} functions are refused for their names")
     await fused.embed(base)
     (base,) = await by_words.list_bases()
     gains: dict[str, list[float]] = {"words": [], "fused": []}
