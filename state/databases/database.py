@@ -142,7 +142,7 @@ class DocumentSearch:
     """
     term: str
     prefix: str
-    """The format of a term of which only the start is known. If it is empty, `expand` is used."""
+    """The format of a term of which only the start is known."""
     one_of: str
     """The separator of terms of which a document needs at least one."""
     group: str
@@ -151,10 +151,6 @@ class DocumentSearch:
     """The separator of groups."""
     creations: tuple[str, ...] = ()
     clause: str = ""
-    expand: str = ""
-    """A query for the first terms from one parameter up to another one. It is for databases that read all
-    entries of a prefix before they return the first one.
-    """
 
     def match(self, groups: Sequence[Sequence[str]]) -> str:
         """Return the parameter for documents with one term of each group. The terms have their formats."""

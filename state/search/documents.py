@@ -1,36 +1,21 @@
 """The texts of collections in the database, found by their words and by fragments of words."""
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..databases.database import Database, Statement
 from ..databases.schema import make_index_key
-from .ranking import Matches, Ranked, Ranker, list_query_words, make_words
-from .words import (
-    digest_text,
-    find_stem,
-    list_parts,
-    make_fragment_term,
-    make_space,
-    make_stem_term,
-    make_terms,
-)
+from .candidates import Candidates, mark, split
+from .ranking import Matches, Ranker, list_query_words, make_words
+from .words import digest_text, find_level, find_stem, list_parts, make_space, make_terms, measure_bytes
 
 MOST_QUERY_CHARS = 5_000
 """Later characters of a query are ignored."""
-_MOST_QUERY_WORDS, _MOST_RANKED_WORDS = 12, 40
-"""Of a longer query, the longest words are searched for, and some more count for the rank: they are the
-rarest ones.
-"""
+_MOST_RANKED_WORDS = 40
+"""Of a longer query, the longest words count for the rank."""
 SCORED_WHOLLY = 128
 """A collection of up to so many documents is compared with the query document by document."""
-_MOST_OF_A_WORD = 256
-"""A word with more documents is common. Of those, only such that have another word, too, are compared."""
-_MOST_COUNTED, _MOST_TOTAL = 2000, 10_000
-_MOST_COMPARED = 128
-_MOST_COMMON = 4
-_MOST_AT_ONCE = 500
 
 
 class IndexedText(NamedTuple):
@@ -79,7 +64,7 @@ class DocumentIndex:
         space = make_space(collection)
         both = list_parts(f"{document.title}\n{document.text}", with_single=True)
         words = make_words(document.title, document.text)
-        row = (document.id, key, words, make_terms(space, both))
+        row = (document.id, key, words, make_terms(space, both, find_level(document.id)))
         sql = (
             "INSERT INTO documents (id, collection, words, terms) VALUES (?, ?, ?, ?) ON CONFLICT (id)"
             " DO UPDATE SET collection = excluded.collection, words = excluded.words, terms = excluded.terms"
@@ -92,8 +77,8 @@ class DocumentIndex:
         self.prepare()
         key = make_index_key(collection)
         deletions = [
-            (f"DELETE FROM {table} WHERE collection = ? AND id IN ({_mark(some)})", (key, *some))
-            for some in _split(ids)
+            (f"DELETE FROM {table} WHERE collection = ? AND id IN ({mark(some)})", (key, *some))
+            for some in split(ids)
             for table in ("documents", "vectors")
         ]
         # Processes that have loaded the vectors see that they have changed.
@@ -107,7 +92,7 @@ class DocumentIndex:
         no document has it, as a fragment of words. The time is bounded, whatever the words are.
         """
         words = list_query_words(text[:MOST_QUERY_CHARS])
-        ranked_words = {*sorted(words, key=_measure, reverse=True)[:_MOST_RANKED_WORDS]}
+        ranked_words = {*sorted(words, key=measure_bytes, reverse=True)[:_MOST_RANKED_WORDS]}
         words = [word for word in words if word in ranked_words]
         if not words or not collections or limit < 1:
             return []
@@ -119,12 +104,12 @@ class DocumentIndex:
             found = _compare_all(ranker, rows)
             ranked = ranker.rank(found, {}, len(found))
         else:
-            ranked = _Candidates(self._database, ranker, collections).rank(keys)
+            ranked = Candidates(self._database, ranker, collections).rank(keys)
         return [TextHit(str(one.key), one.score, one.coverage) for one in ranked[:limit]]
 
     def _load_small(self, keys: Sequence[str]) -> list[tuple[Any, ...]] | None:
         """Return the id and the words of all documents, or None if they are many and have an index."""
-        where = f"FROM documents WHERE collection IN ({_mark(keys)})"
+        where = f"FROM documents WHERE collection IN ({mark(keys)})"
         if self._database.document_search is not None:
             few = f"SELECT COUNT(*) FROM (SELECT 1 {where} LIMIT {SCORED_WHOLLY + 1}) AS q"
             if int(self._database.query(few, keys)[0][0]) > SCORED_WHOLLY:
@@ -139,124 +124,3 @@ def _compare_all(ranker: Ranker, rows: Sequence[tuple[Any, ...]]) -> list[Matche
     known = {stem for one in found for stem in one.words}
     unknown = [word for word in ranker.words if find_stem(word) not in known]
     return ranker.compare(documents, unknown) if unknown else found
-
-
-class _Candidates:
-    """Finds the documents of large collections that are compared with a query."""
-
-    def __init__(self, database: Database, ranker: Ranker, collections: Sequence[str]) -> None:
-        assert database.document_search is not None
-        self._database = database
-        self._index = database.document_search
-        self._ranker = ranker
-        self._words = sorted(ranker.words, key=_measure, reverse=True)[:_MOST_QUERY_WORDS]
-        self._spaces = [*map(make_space, collections)]
-
-    def rank(self, collections: Sequence[str]) -> list[Ranked]:
-        terms = {word: self._list_stem_terms(word) for word in self._words}
-        found = self._find_each(terms)
-        unknown = [word for word in self._words if not found[word]]
-        inside = {word: fragments for word in unknown if (fragments := self._list_fragment_terms(word))}
-        found |= self._find_each(inside)
-        terms |= inside
-        common = [word for word, keys in found.items() if len(keys) > _MOST_OF_A_WORD]
-        counts = {word: len(keys) for word, keys in found.items()} | self._count(common, terms)
-        common = sorted(common, key=lambda word: counts[word])[:_MOST_COMMON]
-        chosen = self._choose(found, counts, [terms[word] for word in common], common)
-        rows = self._load(chosen, collections)
-        total = self._count_total(collections)
-        by_stem = {find_stem(word): count for word, count in counts.items()}
-        return self._ranker.rank(self._ranker.compare(rows, unknown), by_stem, total)
-
-    def _list_stem_terms(self, word: str) -> list[str]:
-        return [self._index.term.format(make_stem_term(space, word)) for space in self._spaces]
-
-    def _list_fragment_terms(self, word: str) -> list[str]:
-        starts = [make_fragment_term(space, word) for space in self._spaces]
-        if self._index.prefix:
-            return [*map(self._index.prefix.format, starts)]
-        rows = (self._database.query(self._index.expand, (start, f"{start}~")) for start in starts)
-        return [self._index.term.format(row[0]) for several in rows for row in several]
-
-    def _find_each(self, terms: Mapping[str, Sequence[str]]) -> dict[str, list[Any]]:
-        """Return the keys of documents with one of the terms of each word: all, or the first ones."""
-        found: dict[str, list[Any]] = {word: [] for word in terms}
-        if not terms:
-            return found
-        words = list(terms)
-        limit = _MOST_OF_A_WORD + 1
-        parts = [
-            f"SELECT {at} AS word, q.* FROM ({self._index.find} LIMIT {limit}) AS q"
-            for at in range(len(words))
-        ]
-        values = [self._index.match([terms[word]]) for word in words]
-        for at, key in self._database.query(" UNION ALL ".join(parts), values):
-            found[words[int(at)]].append(key)
-        return found
-
-    def _count(self, words: Sequence[str], terms: Mapping[str, Sequence[str]]) -> dict[str, int]:
-        """Return the number of documents with each word, up to a limit."""
-        if not words:
-            return {}
-        parts = [
-            f"SELECT {at} AS word, COUNT(*) FROM ({self._index.find} LIMIT {_MOST_COUNTED}) AS q"
-            for at in range(len(words))
-        ]
-        values = [self._index.match([terms[word]]) for word in words]
-        rows = self._database.query(" UNION ALL ".join(parts), values)
-        return {words[int(at)]: int(count) for at, count in rows}
-
-    def _choose(
-        self,
-        found: Mapping[str, Sequence[Any]],
-        counts: Mapping[str, int],
-        groups: Sequence[Sequence[str]],
-        common: Sequence[str],
-    ) -> list[Any]:
-        """Return the keys to compare: those with the rarest words, and those with all common words."""
-        scores: dict[Any, float] = {}
-        for word, keys in found.items():
-            if len(keys) <= _MOST_OF_A_WORD:
-                for key in keys:
-                    scores[key] = scores.get(key, 0.0) + 1 / (1 + counts[word])
-        rare = sorted(scores, key=lambda key: -scores[key])[:_MOST_COMPARED]
-        together: dict[Any, None] = {}
-        for size in range(len(groups), 1, -1):
-            if len(together) >= _MOST_COMPARED // 2:
-                break
-            sql = f"{self._index.find} LIMIT {_MOST_COMPARED // 2}"
-            rows = self._database.query(sql, (self._index.match(groups[:size]),))
-            together |= dict.fromkeys(row[0] for row in rows)
-        if not rare and not together and common:
-            together |= dict.fromkeys(found[common[0]][: _MOST_COMPARED // 2])
-        return list(dict.fromkeys([*rare, *together]))
-
-    def _load(self, keys: Sequence[Any], collections: Sequence[str]) -> list[tuple[object, str]]:
-        """Return the id and the words of documents, if they are in one of the collections."""
-        rows: list[tuple[object, str]] = []
-        for some in _split(keys):
-            # A condition on the collection would make SQLite read the whole collection.
-            sql = f"SELECT id, words, collection FROM documents WHERE {self._index.key} IN ({_mark(some)})"
-            found = self._database.query(sql, some)
-            rows += ((row[0], row[1]) for row in found if row[2] in collections)
-        return rows
-
-    def _count_total(self, collections: Sequence[str]) -> int:
-        where = f"collection IN ({_mark(collections)}) LIMIT {_MOST_TOTAL}"
-        counted = f"SELECT COUNT(*) FROM (SELECT 1 FROM documents WHERE {where}) AS q"
-        return int(self._database.query(counted, collections)[0][0])
-
-
-def _measure(word: str) -> int:
-    """Return the bytes of a word. One of two Chinese characters is as long as one of six letters."""
-    return len(word.encode("utf-8", "replace"))
-
-
-def _mark(values: Sequence[Any]) -> str:
-    return ", ".join("?" * len(values))
-
-
-def _split(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """Yield the values in groups that fit into one statement."""
-    for begin in range(0, len(values), _MOST_AT_ONCE):
-        yield values[begin : begin + _MOST_AT_ONCE]

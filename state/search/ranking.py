@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise, product
 from typing import NamedTuple, TypeVar
 
 from .words import find_stem, list_parts
@@ -17,7 +17,7 @@ _QUESTIONS = ("how", "what", "when", "where", "which", "who", "why")
 STOP_WORDS = frozenset((*_ARTICLES, *_VERBS, *_OTHERS, *_QUESTIONS))
 """Words that are left out of a query, if it has others."""
 _WORD_K1, _GRAM_K1, _B = 1.2, 2.0, 0.75
-"""The constants of BM25. These and the weights were chosen with questions of BFCL that `tests/bench` does not ask."""
+"""The constants of BM25. They and the weights were chosen with questions of BFCL that no bench asks."""
 _TITLE_WEIGHT = 2
 _GRAM_WEIGHT = 2.0
 """The weight of parts of words beside that of whole words."""
@@ -86,7 +86,7 @@ class Ranker:
         self.words = words
         stems = [find_stem(word) for word in words]
         self._stems = {*stems}
-        self._pairs = frozenset(zip(stems, stems[1:], strict=False))
+        self._pairs = frozenset(pairwise(stems))
         self._grams = frozenset[str]().union(*map(_list_grams, words))
 
     def compare(
@@ -168,7 +168,7 @@ class Ranker:
         """Return how often stems follow each other as in the query. `shared` has the places of words."""
         pairs: dict[tuple[str, str], int] = {}
         weight = _TITLE_WEIGHT
-        for (at, word), (next_at, next_word) in zip(shared, shared[1:], strict=False):
+        for (at, word), (next_at, next_word) in pairwise(shared):
             if word == TITLE_END:
                 weight = 1
             if next_at == at + 1:

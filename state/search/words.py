@@ -106,25 +106,59 @@ def make_space(collection: str) -> str:
     return f"k{digits[number // 36**2]}{digits[number // 36 % 36]}{digits[number % 36]}"
 
 
-def make_stem_term(space: str, word: str) -> str:
-    return f"{space}w{_encode(find_stem(word))}"
+SAMPLE_BASE, TOP_LEVEL = 8, 4
+"""A document is in the sample of a level with a probability of 1 / 8 ** level."""
 
 
-def make_fragment_term(space: str, fragment: str) -> str:
+def find_level(id: str) -> int:
+    """Return the highest level whose sample a document is in."""
+    number = int.from_bytes(hashlib.blake2b(id.encode("utf-8", "replace"), digest_size=8).digest())
+    level = 0
+    while level < TOP_LEVEL and number % SAMPLE_BASE == 0:
+        number //= SAMPLE_BASE
+        level += 1
+    return level
+
+
+def make_stem_term(space: str, word: str, level: int = 0) -> str:
+    """Return the term of the words with the same stem, in the sample of a level.
+
+    Each document of a sample above level 0 has the empty word.
+    """
+    return f"{space}{level or ''}w{_encode(find_stem(word))}"
+
+
+def make_fragment_term(space: str, fragment: str, level: int = 0) -> str:
     """Return the term that words with a fragment start with, in one of their suffixes."""
-    return f"{space}p{_encode(fragment)}"
+    return f"{space}{level or ''}p{_encode(fragment)}"
 
 
-def make_terms(space: str, words: Iterable[str]) -> str:
+def make_terms(space: str, words: Iterable[str], most_level: int = 0) -> str:
     """Return the terms of a document: the stems of its words, the words, and the ends of the words.
 
-    A search for a fragment inside of a word is then a search for the start of a term.
+    A search for a fragment inside of a word is then a search for the start of a term. The terms are repeated
+    for each level up to `most_level`.
     """
     terms: dict[str, None] = {}
-    for word in dict.fromkeys(words):
-        terms[make_stem_term(space, word)] = None
-        terms[make_fragment_term(space, word)] = None
-        if len(word) <= _MOST_SUFFIX_CHARS:
-            for start in range(1, len(word) - _LEAST_FRAGMENT_CHARS + 1):
-                terms[make_fragment_term(space, word[start:])] = None
+    parts = [part for word in dict.fromkeys(words) for part in _list_ends(word)]
+    for level in range(most_level + 1):
+        if level:
+            terms[make_stem_term(space, "", level)] = None
+        for part, is_word in parts:
+            if is_word:
+                terms[make_stem_term(space, part, level)] = None
+            terms[make_fragment_term(space, part, level)] = None
     return " ".join(terms)
+
+
+def _list_ends(word: str) -> Iterator[tuple[str, bool]]:
+    """Yield a word and its ends, each with whether it is the word."""
+    yield word, True
+    if len(word) <= _MOST_SUFFIX_CHARS:
+        for start in range(1, len(word) - _LEAST_FRAGMENT_CHARS + 1):
+            yield word[start:], False
+
+
+def measure_bytes(word: str) -> int:
+    """Return the bytes of a word. One of two Chinese characters is as long as one of six letters."""
+    return len(word.encode("utf-8", "replace"))

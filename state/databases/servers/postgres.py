@@ -132,7 +132,9 @@ class PostgresServer:
     )
     document_search: DocumentSearch | None = DocumentSearch(
         key="id",
-        find="SELECT id FROM documents WHERE to_tsvector('simple', terms) @@ to_tsquery('simple', ?)",
+        # Without the fence, a limit could make the server read the table instead of the index.
+        find="WITH m AS MATERIALIZED (SELECT id FROM documents WHERE to_tsvector('simple', terms)"
+        " @@ to_tsquery('simple', ?)) SELECT id FROM m",
         term="{}",
         prefix="{}:*",
         one_of=" | ",

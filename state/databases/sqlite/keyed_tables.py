@@ -48,14 +48,13 @@ DOCUMENT_SEARCH = DocumentSearch(
     # An unsorted search is lazy: it ends at the limit, however common the term is.
     find="SELECT rowid FROM documents_search WHERE documents_search MATCH ?",
     term='"{}"',
-    prefix="",
+    prefix='"{}"*',
     one_of=" OR ",
     group="({})",
     all_of=" AND ",
     creations=(
         "CREATE VIRTUAL TABLE IF NOT EXISTS documents_search USING fts5(terms, content='documents',"
         " content_rowid='number', detail=none, columnsize=0, tokenize='ascii')",
-        "CREATE VIRTUAL TABLE IF NOT EXISTS documents_terms USING fts5vocab(documents_search, row)",
         f"CREATE TRIGGER IF NOT EXISTS documents_added AFTER INSERT ON documents BEGIN {_ADD_TERMS}; END",
         "CREATE TRIGGER IF NOT EXISTS documents_deleted AFTER DELETE ON documents"
         f" BEGIN {_REMOVE_TERMS}; END",
@@ -65,7 +64,6 @@ DOCUMENT_SEARCH = DocumentSearch(
         # Documents that a program without the index has written meanwhile.
         "INSERT INTO documents_search (documents_search) VALUES ('rebuild')",
     ),
-    expand="SELECT term FROM documents_terms WHERE term >= ? AND term < ? LIMIT 8",
 )
 """An FTS5 table over `documents`, which triggers keep up to date."""
 
