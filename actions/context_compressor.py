@@ -15,6 +15,7 @@ from .ports.events import Compacted, Notice, UsageChanged
 from .turn.burr_action import Changes, graph_action
 from .turn.calls.result_eviction import evict_results
 from .turn.model_call import MAX_COMPRESSIONS, call_model
+from .turn.session_page import is_page_message
 
 KEEP_SHARE = 0.25
 """The share of the model's window that the newest messages may fill unchanged."""
@@ -252,12 +253,16 @@ def _quote_essentials(state: ApplicationState) -> str:
 
 def _render_messages(messages: list[Message], max_chars: int) -> str:
     """Render messages as plain text of about `max_chars` characters at most. The oldest messages are left out
-    first.
+    first, and the page of the session always: it stays in view as it is.
     """
     parts: list[str] = []
     total = 0
+    of_page = {one.call_id for message in messages for one in message.tool_results if one.page is not None}
     for message in reversed(messages):
-        part = "\n".join(filter(None, (_block_text(message.role, block) for block in message.blocks)))
+        if is_page_message(message):
+            continue
+        blocks = (block for block in message.blocks if getattr(block, "call_id", "") not in of_page)
+        part = "\n".join(filter(None, (_block_text(message.role, block) for block in blocks)))
         total += len(part)
         if total > max_chars:
             parts.append("(earlier messages are left out)")

@@ -46,6 +46,7 @@ from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
         "plan_facts",
         "past_plans",
         "turn_open",
+        "page",
     ],
     writes=[
         "chat_history",
@@ -70,6 +71,7 @@ from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
         "plan_facts",
         "past_plans",
         "parallel_steps",
+        "page",
     ],
     runs_calls=True,
     step_kind="results",
@@ -84,7 +86,7 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
     if state.calls_to_decide:
         raise AssertionError("the graph reached execute_tools with an undecided call")
     results = await _collect_known_results(state, ports)
-    runner = ToolRunner(state, ports, lambda call: NestedCallRunner(call, state, ports))
+    runner = ToolRunner(state, ports, lambda call: NestedCallRunner(call, state, ports), results)
     ready = [
         ReadyCall(offset, call)
         for offset, call in enumerate(calls)

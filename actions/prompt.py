@@ -92,6 +92,7 @@ def _end_plan(state: ApplicationState) -> dict[str, Any]:
         "plan_facts",
         "past_plans",
         "execution_mode",
+        "page",
         *STEERING_FIELDS,
     ],
     writes=[
@@ -104,6 +105,7 @@ def _end_plan(state: ApplicationState) -> dict[str, Any]:
         "hub_position",
         "earlier_plan",
         "past_plans",
+        "page",
         *STEERING_FIELDS,
         *_NEW_TURN,
     ],
@@ -138,6 +140,7 @@ async def prompt(
         return {
             **_begin_turn(state, closed),
             "turn_open": False,
+            "page": closed.page,
             **await propose_user_command(given_message, runs, closed, ports, own_call),
         }
     message = person_message(given_message)
@@ -189,7 +192,8 @@ async def _open_turn(
     ports.emit(MessageAdded("user", text))
     if closed.equipment != state.equipment:
         announce_tool_changes(state.equipment, closed.equipment, ports)
-    kept = {name: getattr(closed, name) for name in ("equipment", "inbox_taken", "hand_off", "hub_position")}
+    names = ("equipment", "inbox_taken", "hand_off", "hub_position", "page")
+    kept = {name: getattr(closed, name) for name in names}
     changes = {**_begin_turn(state, ended), "user_input": text, "chat_history": history, **kept}
     if plan_change is not None:
         return {**changes, **begin_by_person(ended, plan_change, ports)}
@@ -206,7 +210,7 @@ async def _change_plan(
     if change.command in ("begin", "reopen"):
         return await _open_turn(message, None, state, ports, (), change)
     closed = await _close_open_turn(state, ports)
-    kept = {"equipment": closed.equipment, "hand_off": closed.hand_off}
+    kept = {"equipment": closed.equipment, "hand_off": closed.hand_off, "page": closed.page}
     changes = end_by_person(closed, change, ports)
     return {**_end_plan(state), **kept, "user_input": message.display_text, **changes}
 
@@ -221,6 +225,7 @@ async def _run_command_of_flow(
         "turn_open": False,
         "user_input": text,
         "chat_history": closed.chat_history,
+        "page": closed.page,
     }
     return {**changes, **answer_by_command(routed, closed.model_copy(update=changes), ports)}
 

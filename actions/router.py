@@ -22,6 +22,7 @@ from .turn.output.format import OutputFormat
 from .turn.plan.decision_tools import START_PLAN, SUBMIT_PLAN, StartPlan, find_decision
 from .turn.plan.step_turn import close_turn_of_step, end_step_of_parent
 from .turn.run_end import ask_hooks_to_continue, rewrite_answer
+from .turn.session_page import show_page_in_chat
 from .turn.steering import STEERING_FIELDS, add_steering_to_chat
 from .turn.tool_choice import refuse_calls, use_up_tool_choice
 
@@ -70,7 +71,7 @@ async def router(
     state: ApplicationState, ports: Ports, cut: CutReply = (), kept: KeptReply = None
 ) -> Changes:
     """Ask the model what to do with the newest message or results."""
-    state = await add_steering_to_chat(state, ports, bool(cut))
+    state = show_page_in_chat(await add_steering_to_chat(state, ports, bool(cut)))
     taken: Changes = {"inbox_taken": state.inbox_taken}
     if cut:
         ports.emit(MessageAdded("assistant", cut[0].text))

@@ -18,6 +18,7 @@ from .turn.plan.decision_tools import (
     steps_from_text,
     why_unusable,
 )
+from .turn.session_page import show_page_in_chat
 from .turn.steering import STEERING_FIELDS, add_steering_to_chat
 
 MAX_TRIES = 3
@@ -36,7 +37,7 @@ async def vibe_planner(
     state: ApplicationState, ports: Ports, cut: CutReply = (), kept: KeptReply = None
 ) -> Changes:
     """Ask the model for the steps that still have to be done."""
-    state = await add_steering_to_chat(state, ports, bool(cut))
+    state = show_page_in_chat(await add_steering_to_chat(state, ports, bool(cut)))
     taken: Changes = {"inbox_taken": state.inbox_taken}
     if cut:
         ports.emit(MessageAdded("assistant", cut[0].text))

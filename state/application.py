@@ -74,8 +74,8 @@ ExecutionMode = Literal["interactive", "plan", "auto-edit", "yolo"]
 
 ASKED_ONCE_MORE, ENDED_BY_TOOL, COMPRESSED_WHEN_ASKED, RUN_BY_PERSON, NOTICES_CYCLES = 2, 3, 4, 5, 6
 NESTS_CALLS, RUN_BY_FLOW, HANDS_OFF, PLANNED_BY_CALL, RUNS_PARALLEL_STEPS, SKIPS_STEPS = 7, 8, 9, 10, 11, 12
-NOTES_PLANS = 13
-GRAPH_VERSION = 13
+NOTES_PLANS, KEEPS_PAGE = 13, 14
+GRAPH_VERSION = 14
 """The version of the graph. Each version adds a behaviour:
 
 * 2: a call that needs a second approval goes from `execute_tools` back to `human_confirm`.
@@ -91,6 +91,7 @@ GRAPH_VERSION = 13
 * 12: a person takes steps out of a plan.
 * 13: earlier plans are kept; a call ends the plan in the middle of a step, from `execute_tools` to `router`;
    a person begins a saved plan, from `prompt` to `vibe_step_executor`.
+* 14: a session keeps a page that its model has in view after every compression.
 """
 
 
@@ -254,6 +255,10 @@ class ApplicationState(Record):
     """The earlier plans of the session, the newest last; at most `MOST_PAST_PLANS`."""
     plan_change: PlanChange | None = Field(default=None, exclude_if=partial(is_, None))
     """How the newest message or command of the person changed the plan; None: it did not."""
+    page: str | None = Field(default=None, exclude_if=partial(is_, None))
+    """A text that the model has in view in every request, whatever is compressed. Empty: it was cleared;
+    None: there never was one.
+    """
     graph_version: int = GRAPH_VERSION
 
     @property

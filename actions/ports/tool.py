@@ -24,6 +24,7 @@ from ...state.conversation.messages import (
     Equipment,
     HandOff,
     Outcome,
+    PageEdit,
     Text,
 )
 from ...state.conversation.plan_notebook import PlanChange
@@ -66,6 +67,8 @@ class ToolOutcome:
     """The plan that the session works through now, because a person approved the call."""
     plan_change: PlanChange | None = None
     """How the call changes the plan of the session; None: it does not. It never brings permissions."""
+    page: PageEdit | None = None
+    """How the call changes the page of the session; None: it does not."""
     blocks: tuple[Text | AttachedFile, ...] = ()
     """Further content for the model."""
     ends_run: str | None = None
@@ -219,6 +222,8 @@ class ToolContext:
     """The calls of its sub-agent that the person has decided about since the call ran last."""
     notebook: PlanNotebook | None = None
     """The plans of the session; None: this call is a nested call."""
+    page: str | None = None
+    """The page of the session, as the calls before this one left it; None: this call is a nested call."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -281,7 +281,7 @@ def apply_reply(
 
 CALL_READS = [
     "usage", "turn_usage", "plan_usage", "tokens_per_byte", "compressions", "active_step_id", "bad_rounds",
-    "equipment",
+    "equipment", "page",
 ]  # fmt: skip
 """The state fields that `ask` and `apply_reply` read."""
 REPLY_FIELDS = ["usage", "turn_usage", "plan_usage", "tokens_per_byte", "compressions", "overflow_from"]

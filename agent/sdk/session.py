@@ -165,12 +165,20 @@ class AgentSession(Generic[OutputT]):
         )
 
     @property
-    def servers(self) -> ToolServers:
-        """Return the session's tool servers: their tools, prompts and resources, for use by the program
-        itself.
+    def page(self) -> str:
+        """The page that stays in view through compressions; empty: none. The next run stores a new one.
 
-        Raises `UsageError` if the session has none.
+        Raises `UsageError` if it is set during a run, or if it is too large or contains a secret.
         """
+        return self._active_session.state.page or ""
+
+    @page.setter
+    def page(self, text: str) -> None:
+        self._active_session.change_page(text)
+
+    @property
+    def servers(self) -> ToolServers:
+        """Return the tool servers of the session, for the program; raises `UsageError` if it has none."""
         session = self._active_session
         return self._runtime().tool_servers(session)
 

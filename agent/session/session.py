@@ -18,6 +18,7 @@ from ...actions.turn.output.answer_check import allow_another_try, find_run_outp
 from ...actions.turn.output.format import OutputFormat
 from ...actions.turn.plan.notebook import apply_change, mask_change, refuse
 from ...actions.turn.plan.plan_budget import renew_spent_budgets
+from ...actions.turn.session_page import change_page, check_page
 from ...state.application import NO_OPTIONS, ApplicationState, ExecutionMode, RunOptions
 from ...state.calls import CallDecision, Origin
 from ...state.conversation.messages import Equipment, Message, UserContent, encodable, person_message
@@ -369,6 +370,15 @@ class Session:
             raise UsageError("Groups of tools cannot change during a run.", "Let the run end first.")
         self._position.change(equipment=self.state.equipment.merge(change))
 
+    def change_page(self, text: str) -> None:
+        """Replace the page that the model keeps in view. The next step records the change.
+
+        Raises `UsageError` during a run, or if `check_page` refuses the text.
+        """
+        if self._position.is_held:
+            raise UsageError("The page cannot be changed during a run.", "Let the run end first.")
+        self._position.change(**change_page(self.state, check_page(text, self.ports.masker.text)))
+
     def change_history(self, history: Transcript) -> None:
         """Replace the main history. The next step records the change. Raises `UsageError` in an open turn."""
         if self.state.turn_open:
@@ -483,11 +493,5 @@ class Session:
         yield make_run_finished(self.id, self.state, self.next_action, is_command=True, output=self.output)
 
     def _make_run_started(self) -> RunStarted:
-        return RunStarted(
-            self.id,
-            self.ports.model.name,
-            self.state.execution_mode,
-            self.settings.cwd,
-            VERSION,
-            self.ports.calls.sandbox,
-        )
+        model, mode, sandbox = self.ports.model.name, self.state.execution_mode, self.ports.calls.sandbox
+        return RunStarted(self.id, model, mode, self.settings.cwd, VERSION, sandbox)

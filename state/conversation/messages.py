@@ -106,6 +106,19 @@ class HandOff(Record):
     """How many hand-offs there were in the run so far."""
 
 
+class PageEdit(Record):
+    """A change of the page of a session, which its model keeps in view."""
+
+    text: str
+    """The whole page after the change; empty: the page was cleared."""
+    is_in_call: bool = Field(default=False, exclude_if=not_)
+    """Whether the arguments of the call contain the whole page."""
+
+    def is_shown_by(self, content: str) -> bool:
+        """Return whether a model that reads the call and its result reads the whole page."""
+        return self.is_in_call or self.text in content
+
+
 class ToolResult(Record):
     kind: Literal["tool_result"] = "tool_result"
     call_id: str
@@ -125,6 +138,8 @@ class ToolResult(Record):
     """The plan that a person approved by approving the call; None for every other call."""
     plan_change: PlanChange | None = Field(default=None, exclude_if=partial(is_, None))
     """How the call changes the plan of the session; None: it does not."""
+    page: PageEdit | None = Field(default=None, exclude_if=partial(is_, None))
+    """How the call changes the page of the session; None: it does not."""
     usage: Usage | None = Field(default=None, exclude_if=partial(is_, None))
     """What the models of a sub-agent used for the call; None: the call started none."""
     put_away: bool = Field(default=False, exclude_if=not_)

@@ -94,6 +94,8 @@ def _top(account: run_report.Account) -> Iterator[Block]:
     yield Note(line)
     if standing.goal and " ".join(standing.goal.split()) != summary.title:
         yield Prose(run_report.CutText(f"**Goal:** {standing.goal}"))
+    if standing.page:
+        yield Verbatim(run_report.CutText(standing.page), "The page of the session")
 
 
 def _plan_item(step: run_report.PlanStep) -> PlanItem:

@@ -20,6 +20,7 @@ from ....state.conversation.messages import (
     HandOff,
     Message,
     Outcome,
+    PageEdit,
     Text,
     ToolResult,
     ToolUse,
@@ -37,6 +38,7 @@ from ..commands import parse_shell_command
 from ..plan.approved import begin_plan
 from ..plan.notebook import apply_plan_changes
 from ..plan.parallel_steps import end_answered_steps
+from ..session_page import apply_page_edits
 from .equipping import merge_equipment
 
 _SESSION_TEMP = "temp"
@@ -160,7 +162,7 @@ def with_results(
     if used := [one.usage for one in results if one.usage is not None]:
         cleared = {**state.add_usage(sum(used, Usage())), **cleared}
     changes = {**state.replace_history(state.active_history.append(*messages)), **cleared}
-    return apply_plan_changes(state, changes, answers)
+    return {**apply_plan_changes(state, changes, answers), **apply_page_edits(state, answers)}
 
 
 def _change_speaker(state: ApplicationState, results: Iterable[ToolResult]) -> dict[str, Any]:
@@ -193,6 +195,7 @@ def result(
     hand_off: HandOff | None = None,
     plan: ApprovedPlan | None = None,
     plan_change: PlanChange | None = None,
+    page: PageEdit | None = None,
 ) -> ToolResult:
     return ToolResult(
         call_id=call.call_id,
@@ -207,6 +210,7 @@ def result(
         hand_off=hand_off,
         plan=plan,
         plan_change=plan_change,
+        page=page,
     )
 
 

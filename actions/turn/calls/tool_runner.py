@@ -2,10 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ....state.application import ApplicationState
@@ -34,6 +35,7 @@ from ...ports.events import ToolFinished, ToolOutput, ToolStarted
 from ..model_call import reads
 from ..plan.approved import find_plan_terms, mask_plan
 from ..plan.notebook import Notebook, mask_change
+from ..session_page import find_page
 from .start_check import OTHER_FILE, CheckedCall, ask_again, check_before_start, fits_approval
 from .tool_results import (
     clear,
@@ -49,6 +51,7 @@ from .tool_results import (
 from .whole_output import mask_whole_output
 
 ResultT = TypeVar("ResultT")
+NO_RESULTS: Mapping[int, ToolResult] = MappingProxyType({})
 
 
 class ReadyCall(NamedTuple):
@@ -75,10 +78,14 @@ class ToolRunner:
     """Runs the calls of one round and collects the results by the index of the call."""
 
     def __init__(
-        self, state: ApplicationState, ports: Ports, nest: Callable[[PendingCall], NestsCalls] | None = None
+        self,
+        state: ApplicationState,
+        ports: Ports,
+        nest: Callable[[PendingCall], NestsCalls] | None = None,
+        known: Mapping[int, ToolResult] = NO_RESULTS,
     ) -> None:
         """`nest` creates the object with which the tool of a call makes nested calls; None if tools can make
-        none.
+        none. `known` has the results of the round that were recorded before, by the index of the call.
         """
         self.results: dict[int, ToolResult] = {}
         self.asked: dict[int, PendingCall] = {}
@@ -91,6 +98,7 @@ class ToolRunner:
         self._state = state
         self._ports = ports
         self._nest = nest
+        self._known = known
         self._slots = asyncio.Semaphore(ports.calls.max_concurrent_reads)
         self._running = 0
 
@@ -187,7 +195,10 @@ class ToolRunner:
         if nested is not None:
             own = self._ports.calls.sub_agents
             decided, notebook = self._list_decided(call), Notebook(self._state)
-            context = replace(context, calls=nested, sub_agents=own, decided=decided, notebook=notebook)
+            page = find_page(self._state, {**self._known, **self.results})
+            context = replace(
+                context, calls=nested, sub_agents=own, decided=decided, notebook=notebook, page=page
+            )
         if self._ports.toolbox[call.tool].traits.writes_files:
             context = replace(context, known=await self._ports.journal.load_known_files())
         return context
@@ -376,9 +387,11 @@ async def record_outcome(
         outcome = limit_outcome(outcome, call.call_id, limit_bytes, ports.toolbox)
     if call.parent_call_id:
         # The tool that requested the call continues. Only the result of that tool changes the turn.
-        outcome = replace(outcome, ends_run=None, equips=None, hand_off=None, plan=None, plan_change=None)
+        outcome = replace(
+            outcome, ends_run=None, equips=None, hand_off=None, plan=None, plan_change=None, page=None
+        )
     content = before + outcome.content
-    changes_of_state = (outcome.usage, outcome.hand_off, outcome.plan, outcome.plan_change)
+    changes_of_state = (outcome.usage, outcome.hand_off, outcome.plan, outcome.plan_change, outcome.page)
     brought = (outcome.blocks, outcome.ends_run, outcome.equips, *changes_of_state)
     answer = result(call, outcome.outcome, content, duration_ms, *brought)
     if (whole := outcome.output_file or outcome.full_output) is not None:
@@ -402,6 +415,7 @@ async def _without_secrets(outcome: ToolOutcome, masker: Masker, scratch: Path) 
         ends_run=None if final_text is None else masker.text(final_text),
         plan=mask_plan(outcome.plan, masker.text),
         plan_change=outcome.plan_change and mask_change(outcome.plan_change, masker.text),
+        page=outcome.page and outcome.page.model_copy(update={"text": masker.text(outcome.page.text)}),
     )
 
 

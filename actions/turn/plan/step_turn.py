@@ -7,6 +7,7 @@ from ...ports.events import MessageAdded, ToolRequested
 from ..burr_action import Changes
 from ..calls.proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
 from ..model_call import CALL_READS, CutReply, KeptReply, apply_reply, ask, overflow
+from ..session_page import show_page
 from ..steering import STEERING_FIELDS, take_steering
 from .approved import find_last_number
 from .decision_tools import FINISH_STEP, FinishStep, find_decision
@@ -28,6 +29,7 @@ async def take_turn(
 ) -> Changes:
     """Return the state changes of one turn in a step, or those of `overflow` if the request does not fit."""
     history, newest = await take_steering(before, ports, step.chat_history, step.step_id, bool(cut))
+    history = show_page(before, history, (before.chat_history,))
     step = step.model_copy(update={"chat_history": history})
     taken: Changes = {"active_step_id": step.step_id, "inbox_taken": newest}
     if cut:

@@ -214,6 +214,7 @@ class RecordedTool:
             hand_off=result.hand_off,
             plan=result.plan,
             plan_change=result.plan_change,
+            page=result.page,
         )
 
 

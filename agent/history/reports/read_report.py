@@ -160,6 +160,7 @@ class StepReader:
         return EndPosition(
             mode=str(newest.get("execution_mode") or ""),
             goal=mask(self._goal),
+            page=mask(str(newest.get("page") or "")),
             plan=tuple(_plan(newest, mask).values()),
             waiting=frozenset(
                 str(call.get("call_id"))

@@ -218,6 +218,8 @@ class EndPosition:
     mode: str = ""
     goal: str = ""
     """The last goal of the session."""
+    page: str = ""
+    """The page that its model has in view."""
     plan: tuple[PlanStep, ...] = ()
     waiting: frozenset[str] = frozenset()
     """The ids of the calls that wait for a decision."""

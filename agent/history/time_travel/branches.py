@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from ....actions.masking.masker import TextMasker
 from ....actions.masking.secret_contents import drop_secret_contents, find_secret_contents
 from ....actions.turn.commands import MODES
+from ....actions.turn.session_page import change_page, check_page
 from ....state.application import ApplicationState, StepStatus, VibeStep
 from ....state.conversation.messages import Message, Text, encodable, parse_json_or_text, person_message
 from ....state.conversation.transcript import Transcript
@@ -143,7 +144,7 @@ _STEP_FIELDS: dict[str, TypeAdapter[Any]] = {
     "status": TypeAdapter(StepStatus),
 }
 CAN_BE_SET = (
-    "You can set: current_goal, execution_mode, user_input, chat_history.N.text,"
+    "You can set: current_goal, execution_mode, page, user_input, chat_history.N.text,"
     " vibe_plan.N.description, vibe_plan.N.analysis, vibe_plan.N.status (N counts from 0; -1 is the last)."
 )
 _PATH = re.compile(r"(?P<field>\w+)(?:\.(?P<index>-?\d{1,9})\.(?P<name>\w+))?", re.ASCII)
@@ -168,6 +169,8 @@ def _apply_edit(state: ApplicationState, path: str, text: str) -> dict[str, Any]
     match place:
         case ("current_goal", None):
             return {"current_goal": None if text == "null" else _text(text)}
+        case ("page", None):
+            return change_page(state, check_page(_text(text), TextMasker().text))
         case ("execution_mode", None):
             return {"execution_mode": _mode(_text(text))}
         case ("user_input", None):

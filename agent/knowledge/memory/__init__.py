@@ -42,7 +42,7 @@ EXTENSION = Extension(
     slash=(
         SlashEntry(
             name="memory",
-            usage="[list|search|show|add|edit|forget|restore]",
+            usage="[list|search|show|add|edit|forget|restore|page]",
             summary="look at what is remembered, and correct it",
             home=".ui.commands.knowledge.memory.slash:manage_memory",
             group="Session",

@@ -59,6 +59,10 @@ def view_lines(
     if state.vibe_plan:
         yield ""
         yield from (text for _, text in plan_lines(state.vibe_plan, glyphs))
+    if state.page:
+        yield ""
+        yield "page      in view in every request:"
+        yield from (f"  {line}" for line in plain(state.page).split("\n"))
     yield ""
     for message in state.chat_history:
         yield from _message_lines(message, nested, glyphs)
@@ -79,6 +83,7 @@ def view_object(
         "mode": state.execution_mode,
         "workflow_mode": state.workflow_mode,
         "goal": state.current_goal,
+        "page": state.page or "",
         "next_action": next_action(view.position, state),
         "steps_planned": plan_objects(state.vibe_plan),
         "pending": pending_objects(state.calls_to_decide),

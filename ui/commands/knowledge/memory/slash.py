@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
+from .....actions.turn.session_page import MOST_PAGE_BYTES
 from .....agent.knowledge.memory.memories import Memories, open_facts
 from .....agent.knowledge.memory.scopes import find_scopes
 from .....agent.session.decisions import whoami
@@ -13,6 +14,8 @@ from .....agent.session.secrets import masker_for
 from .....state.errors import UsageError
 from ....chat.decisions.questions import OneKey
 from ....chat.slash.command import DONE, SlashContext, SlashOffer, SlashResult, tell
+from ....chat.slash.file_commands import edit_in_editor
+from ....terminal.text.sanitize import plain
 from .changing import describe_addition
 from .command import MOST_FOUND
 from .fact_lines import (
@@ -26,6 +29,10 @@ from .fact_lines import (
 
 ResultT = TypeVar("ResultT")
 _MOST_LISTED = 30
+_NO_PAGE = (
+    "The page of this session is empty. It stays in view when older messages are compressed.",
+    "Write it: /memory page edit",
+)
 _OFFERS = {
     "list": "the newest facts",
     "search": "the facts that match some words",
@@ -34,6 +41,7 @@ _OFFERS = {
     "edit": "correct a fact: ID and the new text",
     "forget": "forget a fact, by its ID",
     "restore": "undo what corrected or forgot a fact, by its ID",
+    "page": "the page of this session; `page edit` opens it, `page clear` empties it",
 }
 _NEED_WORDS = {"search": "words", "show": "an ID", "add": "a text", "edit": "an ID and a text",
                "forget": "an ID", "restore": "an ID"}  # fmt: skip
@@ -61,6 +69,8 @@ async def manage_memory(context: SlashContext, words: str) -> SlashResult:
             await chat.forget(rest)
         case "restore":
             await chat.restore(rest)
+        case "page":
+            await _manage_page(context, rest)
         case _:
             await chat.list()
     return DONE
@@ -68,6 +78,35 @@ async def manage_memory(context: SlashContext, words: str) -> SlashResult:
 
 def list_memory_choices(context: SlashContext | None) -> Iterator[SlashOffer]:
     yield from (SlashOffer(name, meaning) for name, meaning in _OFFERS.items())
+
+
+async def _manage_page(context: SlashContext, words: str) -> None:
+    """Show the page of the session; with `edit` open it in the editor, with `clear` empty it."""
+    page = context.session.state.page or ""
+    match words:
+        case "" if page:
+            size = f"{len(page.encode()):,} of {MOST_PAGE_BYTES:,} bytes:"
+            tell(context, size, *plain(page).split("\n"))
+        case "":
+            tell(context, *_NO_PAGE)
+        case "edit":
+            await _change_page(context, words, await edit_in_editor(page, ".md"))
+        case "clear":
+            await _change_page(context, words, "")
+        case _:
+            raise UsageError(f"/memory page has no {words[:40]!r}.", "There are: edit, clear.")
+
+
+async def _change_page(context: SlashContext, verb: str, text: str) -> None:
+    session = context.session
+    if text.strip() == (session.state.page or ""):
+        tell(context, "The page is unchanged.")
+        return
+    session.change_page(text)
+    done = "The page is changed" if session.state.page else "The page is empty now"
+    await context.follow(
+        session.note(f"/memory page {verb}", f"{done}; the model reads it with its next call.")
+    )
 
 
 class _MemoryChat:
