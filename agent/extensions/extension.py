@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ..config.setting import Declared, Setting
 
@@ -26,6 +26,21 @@ def load(home: str) -> Any:
     """Import the module of a home and return the object that it names."""
     module, _, name = home.partition(":")
     return getattr(import_module(module, _ROOT), name)
+
+
+class CitedFile(NamedTuple):
+    """A file that an answer cites."""
+
+    path: str
+    """Its absolute path; empty if there is no file to open."""
+    line: int = 0
+    """The first line that is cited, counted from 1; 0: the citation names none."""
+    note: str = ""
+    """What a reader has to know about the citation, such as `changed since`."""
+
+
+FindCitedFiles = Callable[[str], Mapping[str, CitedFile]]
+"""Returns citation -> file for a text of a model; the citations are as the text has them."""
 
 
 class CommandEntry(Declared):
@@ -119,7 +134,8 @@ class Extension(Declared):
     the files of the extension about it."""
     verify: str = ""
     """The home of a function that takes the settings and all messages of a session. It returns what `sandbur
-    sessions verify` adds: an object with the number `checked` and the sentences `problems`, or None."""
+    sessions verify` adds: an object with the number `checked`, the sentences `problems`, and `files`, which
+    maps the citations of answers to `CitedFile`s for the report; or None."""
     agent_files: Mapping[str, str] = MappingProxyType({})
     """The suffix of a file, such as `.yaml` -> the home of a function that takes an `AgentFileText`, the
     environment and the names of further tools, and returns the `AgentParts` of the agent that the file

@@ -13,7 +13,7 @@ from ...actions.ports.advice import Advice
 from ...actions.ports.message_router import MessageRouter, RoutedMessage, refuse_message
 from ...actions.turn.commands import FLOW_COMMAND, parse_command
 from ...state.session import SessionSettings
-from ..extensions.extension import Extension, load
+from ..extensions.extension import Extension, FindCitedFiles, load
 from ..extensions.registry import extensions, list_shipped
 from ..session.observers import Observer
 from ..session.session import Session
@@ -110,6 +110,11 @@ class ActiveExtensions:
             for source in runtime.tool_sources(context.settings, definition, context.has_model)
         ]
         return SessionParts(tuple(runtime.open_session(context) for runtime in runtimes), tuple(sources))
+
+    def link_finder(self, session: SessionSettings) -> FindCitedFiles | None:
+        """Return what finds the files that answers cite, by the first extension that can; None: none can."""
+        found = (runtime.link_finder(session) for runtime in self.for_session(session))
+        return next((one for one in found if one is not None), None)
 
     def secrets(self, session: SessionSettings) -> Mapping[str, str]:
         """Return name -> value of the secrets that are masked in a session."""

@@ -16,6 +16,7 @@ from ..config.settings import Overrides, Settings
 if TYPE_CHECKING:
     from ...actions.ports.advice import Advice
     from ...actions.ports.message_router import MessageRouter
+    from ..extensions.extension import FindCitedFiles
     from ..extensions.middleware.middleware import Middleware
     from ..session.observers import Observer
     from ..session.session import Session
@@ -145,6 +146,11 @@ class ExtensionRuntime:
         The tools of `context` are available once the session is open. Raises `SandburError`.
         """
         return SessionAdditions()
+
+    def link_finder(self, session: SessionSettings) -> FindCitedFiles | None:
+        """Return what finds the files that answers cite, so that the chat makes them links; None: nothing
+        does."""
+        return None
 
     async def aclose(self) -> None:
         """Release all resources. The store is still open when this is called."""

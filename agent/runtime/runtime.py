@@ -20,6 +20,7 @@ from ...state.store.store import Store
 from ..config.data_folder import make_private
 from ..config.load import load_settings
 from ..config.settings import Overrides, Settings, load_extensions, merge_overrides
+from ..extensions.extension import FindCitedFiles
 from ..session.inbox import leave_messages
 from ..session.secrets import SecretMasker, masker_for
 from ..session.session import Session
@@ -127,6 +128,10 @@ class Runtime:
     def extension(self, name: str) -> ExtensionRuntime | None:
         """Return the runtime of an extension, or None if it is not installed or not needed so far."""
         return self._assembly.extensions.get(name)
+
+    def link_finder(self, session: SessionSettings) -> FindCitedFiles | None:
+        """Return what finds the files that answers of a session cite; None if nothing does."""
+        return self._assembly.extensions.link_finder(session)
 
     def keep_connections(self) -> None:
         """Keep connections open between sessions, until `drop_connections` has been called as often as

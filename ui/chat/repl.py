@@ -116,6 +116,7 @@ class Chat:
     def enter(self, session: Session) -> None:
         """Open the session and show its notices."""
         self._current.set(session)
+        self.renderer.link_files(self.runtime.link_finder(session.settings), self.runtime.env)
         self.more, problems = more_commands(Path(session.settings.cwd), self.runtime.env)
         notices = (*session.notices, *problems)
         self.renderer.lines((("dim", plain(notice)) for notice in notices), prose=True)

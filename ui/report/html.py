@@ -11,7 +11,7 @@ from ...state.store.store import Store
 from . import blocks, words
 from .compose import compose_report, title_of
 from .markdown import markdown
-from .markup import Html, block, join, opening, prose, tag
+from .markup import CitedFiles, Html, block, join, opening, prose, tag
 from .style import CSS
 
 _DIFF_CLASSES = {"+": "a", "-": "d", "@": "h"}
@@ -38,7 +38,9 @@ def html_page(account: Account) -> Iterator[Html]:
     yield _head(title_of(account))
     yield join(Html("<body><main>\n"), div("brand", "Sandbur run"))
     for one in compose_report(account):
-        yield join(_render(one), Html("\n"))
+        is_prose = isinstance(one, blocks.Prose)
+        rendered = _render_prose(one, account.cited_files) if is_prose else _render(one)
+        yield join(rendered, Html("\n"))
     yield Html("</main></body></html>\n")
 
 
@@ -115,13 +117,18 @@ def _render_text(one: blocks.Heading | blocks.Note | blocks.Turn | blocks.Prose 
             who = div(
                 "who", tag("b", "You"), tag("span", f"step {one.seq} · ", _inline(blocks.Stamp(one.at)))
             )
-            return tag("div", who, _cut_prose(one.text), class_="turn you", id=f"step-{one.seq}")
+            return tag("div", who, _cut_prose(one.text, {}), class_="turn you", id=f"step-{one.seq}")
         case blocks.Prose():
-            text = _cut_prose(one.text)
-            return fold(one.title, text, classes="line") if one.title else div("utterance", text)
+            return _render_prose(one, {})
         case blocks.Verbatim():
             text = _cut_pre(one.text)
             return fold(one.title, text, is_open=one.is_open) if one.title else div("utterance", text)
+
+
+def _render_prose(one: blocks.Prose, files: CitedFiles) -> Html:
+    """Return a text with links to the files that it cites."""
+    text = _cut_prose(one.text, files)
+    return fold(one.title, text, classes="line") if one.title else div("utterance", text)
 
 
 def _tile(name: str, value: str, remark: str) -> Html:
@@ -178,8 +185,9 @@ def _render_diff(diff: FileDiff) -> Html:
     return fold(summary, tag("pre", *rows, class_="diff"), is_open=len(diff.lines) <= _OPEN_DIFF_LINES)
 
 
-def _cut_prose(cut: CutText) -> Html:
-    return join(prose(cut.text), _describe_cut(cut), prose(cut.tail)) if cut.left_out else prose(cut.text)
+def _cut_prose(cut: CutText, files: CitedFiles) -> Html:
+    text = prose(cut.text, files)
+    return join(text, _describe_cut(cut), prose(cut.tail, files)) if cut.left_out else text
 
 
 def _cut_pre(cut: CutText) -> Html:

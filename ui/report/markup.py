@@ -1,12 +1,17 @@
 """Builds HTML with types: a plain `str` is text and gets escaped, only `Html` is inserted unchanged."""
 
+import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
+from types import MappingProxyType
+from urllib.parse import quote
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from ...agent.extensions.extension import CitedFile
+from ..terminal.text.citation_links import CITATIONS, add_citation_rule
 from ..terminal.text.sanitize import one_line, plain
 
 _NONCHARACTERS = re.compile(r"[\ufdd0-\ufdef\ufffe\uffff]")
@@ -65,15 +70,28 @@ class _Parser(MarkdownIt):
 
 
 _PARSER = _Parser("commonmark", {"html": False}).enable(["strikethrough", "table"]).disable("image")
+add_citation_rule(_PARSER, "citation")
+CitedFiles = Mapping[str, CitedFile]
+"""Citation -> its file."""
+_NONE_CITED: CitedFiles = MappingProxyType({})
 
 
-def prose(text: str) -> Html:
-    """Return the Markdown of a person or a model: no HTML, no pictures, links to the web and to mail only."""
-    html = join(*_render_tokens(_PARSER.parse(plain(text))))
+def prose(text: str, files: CitedFiles = _NONE_CITED) -> Html:
+    """Return the Markdown of a person or a model: no HTML, no pictures, links to the web and to mail only.
+
+    The citations in `files` are links to the files, and say what is wrong with them.
+    """
+    html = join(*_render_tokens(_PARSER.parse(plain(text), {CITATIONS: files}), files))
     return tag("div", html, class_="prose", dir="auto") if html else html
 
 
-def _render_tokens(tokens: Iterable[Token]) -> Iterator[Html]:
+def _render_citation(text: str, file: CitedFile) -> Html:
+    address = f"file://{quote(os.fsencode(file.path))}" if file.path else None
+    cited = tag("a", text, href=address, rel="noopener") if address else block(text)
+    return join(cited, " ", tag("span", f"({file.note})", class_="soft")) if file.note else cited
+
+
+def _render_tokens(tokens: Iterable[Token], files: CitedFiles) -> Iterator[Html]:
     """Yield the tokens as HTML.
 
     Texts are sanitized here again, because entities and addresses were decoded by the parser.
@@ -81,7 +99,9 @@ def _render_tokens(tokens: Iterable[Token]) -> Iterator[Html]:
     for token in tokens:
         match token.type:
             case "inline":
-                yield from _render_tokens(token.children or ())
+                yield from _render_tokens(token.children or (), files)
+            case "citation":
+                yield _render_citation(token.content, files[token.content])
             case "fence" | "code_block":
                 yield tag("pre", block(token.content.rstrip()), dir="auto")
             case "code_inline":

@@ -29,10 +29,11 @@ _SHORT_GAP = 4
 """Up to this many unchanged cells are written again, because a cursor movement would take more bytes."""
 
 Cell = tuple[str, str]
-"""The character of a column, and the numbers of its SGR sequence; the second column of a wide character is
-empty."""
+"""The character of a column and its style: the numbers of its SGR sequence, and in a link a space and the
+address. The second column of a wide character is empty."""
 _BLANK: Cell = (" ", "")
-_SGR = re.compile(r"\x1b\[([\d;]*)m")
+_STYLING = re.compile(r"\x1b\[([\d;]*)m|\x1b\]8;[^;\x1b]*;([^\x1b]*)\x1b\\")
+"""The numbers of an SGR sequence, or the address of a sequence that begins a link; it is empty at its end."""
 _PLAIN_COLOR = re.compile(r"3[0-7]|9[0-7]")
 _SEEN_ON_BLANKS = re.compile(r"(?:^|;)(?:4|7|9|21|53|4[0-8]|10[0-7])(?:;|$)")
 _WIDTH_IN_DOUBT = re.compile("[\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]")
@@ -67,21 +68,31 @@ class ScreenRow:
 
 @lru_cache(256)
 def is_marked(style: str) -> bool:
-    """Return whether a blank in this style is visible."""
-    return bool(_SEEN_ON_BLANKS.search(style))
+    """Return whether a blank in this style is visible, or part of a link."""
+    numbers, link = _split_style(style)
+    return bool(link) or bool(_SEEN_ON_BLANKS.search(numbers))
+
+
+def _split_style(style: str) -> tuple[str, str]:
+    """Return the numbers of the SGR sequence, and the address of the link."""
+    numbers, _, link = style.partition(" ")
+    return numbers, link
 
 
 @lru_cache(1024)
 def _row(line: str) -> ScreenRow:
-    """Return a line with SGR sequences as a row."""
+    """Return a line with SGR sequences and links as a row."""
 
     cells: list[Cell] = []
-    style = ""
-    for number, part in enumerate(_SGR.split(line)):
-        if number % 2:
-            style = "" if part == "0" else part
-            continue
-        for char in part:
+    numbers = link = ""
+    parts = ["0", None, *_STYLING.split(line)]
+    for sgr, address, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        if sgr is not None:
+            numbers = "" if sgr == "0" else sgr
+        if address is not None:
+            link = address
+        style = f"{numbers} {link}" if link else numbers
+        for char in text or "":
             size = get_character_cell_size(char)
             if not size and cells:
                 at = len(cells) - 1 if cells[-1][0] else len(cells) - 2
@@ -331,8 +342,12 @@ class _Pen:
     def _set_style(self, style: str) -> None:
         if style == self._style:
             return
-        is_color_only = _PLAIN_COLOR.fullmatch(self._style) and _PLAIN_COLOR.fullmatch(style)
-        self.put(f"\x1b[{style if not (self._style and style) or is_color_only else f'0;{style}'}m")
+        (before, link_before), (numbers, link) = _split_style(self._style), _split_style(style)
+        if link != link_before:
+            self.put(f"\x1b]8;;{link}\x1b\\")
+        if numbers != before:
+            is_color_only = _PLAIN_COLOR.fullmatch(before) and _PLAIN_COLOR.fullmatch(numbers)
+            self.put(f"\x1b[{numbers if not (before and numbers) or is_color_only else f'0;{numbers}'}m")
         self._style = style
 
 

@@ -1,7 +1,7 @@
 """Shows the events of a run as lines for people, in a terminal or on stderr."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -30,12 +30,14 @@ from ...actions.ports.events import (
     UsageChanged,
 )
 from ...agent.config.settings import Theme
+from ...agent.extensions.extension import FindCitedFiles
 from ...state.application import VibeStep
 from ...state.calls import PendingCall
 from .lines import Line, end_lines, flow_line, tools_line, usage_text
 from .live import LiveRegion
 from .status import StatusFacts, status_cells
 from .terminal import glyphs_for
+from .text.citation_links import Links, make_file_address
 from .text.sanitize import plain
 from .text.theme import LOOK, code_theme, put_on
 from .text.times import format_seconds
@@ -120,6 +122,21 @@ class Renderer:
         """Use other colours from now on."""
         put_on(self.console, name)
         self._text.code_theme = code_theme(name)
+
+    def link_files(self, find: FindCitedFiles | None, env: Mapping[str, str]) -> None:
+        """Make the files that answers cite links from now on; None: there are no links. `env` describes the
+        terminal."""
+
+        def find_links(text: str) -> Links:
+            if find is None:
+                return {}
+            addresses = (
+                (citation, make_file_address(file.path, file.line, env))
+                for citation, file in find(text).items()
+            )
+            return {citation: address for citation, address in addresses if address}
+
+        self._text.find_links = find_links
 
     def show(self, event: Event) -> None:
         if not isinstance(event, ThinkingDelta):

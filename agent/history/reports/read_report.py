@@ -32,6 +32,7 @@ from ....state.trace import ModelCalled, RunBegan, RunEnded
 from ...graph import traits_of
 from ..sub_agents import MOST_LISTED, SubAgentRecord, read_sub_agents
 from ..timeline import list_decided_calls
+from .content_checks import find_cited_files
 from .recorded_calls import CallBook
 from .run_report import (
     MESSAGE_CHARS,
@@ -334,6 +335,7 @@ class _Reading:
             steps=tuple(self._costs.steps),
             audit=audit(self._store.database, [owner for owner, _ in self._lineage]),
             sub_agents=tuple(self._read_sub_agents()),
+            cited_files=find_cited_files(self._store, [owner for owner, _ in self._lineage]),
         )
 
     def _read_sub_agents(self) -> Iterator[SubAgentRecord]:

@@ -1,6 +1,6 @@
 """The content of a report: the events of a run in order, and its usage."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
@@ -10,6 +10,7 @@ from ....state.conversation.messages import Outcome
 from ....state.maintenance.verify import Audit
 from ....state.session import SessionSettings, SessionSummary
 from ....state.trace import ModelCalled
+from ...extensions.extension import CitedFile
 from ..sub_agents import SubAgentRecord
 
 
@@ -236,6 +237,8 @@ class Account:
     audit: Audit
     sub_agents: tuple[SubAgentRecord, ...] = ()
     """The sub-agents that its calls started, oldest first."""
+    cited_files: Mapping[str, CitedFile] = field(default_factory=dict[str, CitedFile])
+    """Citation in an answer -> its file."""
 
     @property
     def calls(self) -> list[CallAccount]:

@@ -3,49 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ....actions.workspace.paths import make_absolute
+from ....actions.workspace.paths import format_count, make_absolute
 from ....state.conversation.messages import Message
 from ....state.session import SessionSettings
-from .indexing.page_fetcher import is_address
-from .indexing.source_reader import find_version
-from .passages import TEXT_PREFIX, read_digest
+from ...extensions.extension import CitedFile
+from .cited_files import CITATION, Citation, CitedFiles, find_citations, is_file, read_citation
+from .indexing.source_reader import FileContent, find_version, read_file_content
 from .retrieve_tool import NAME
 
-_CITATION = re.compile(
-    r"\[(?P<name>[^\[\]\n]{1,1000}?):(?P<unit>p?)(?P<first>\d{1,9})(?:-p?(?P<last>\d{1,9}))?\]"
-)
-_PASSAGE = re.compile(rf"^{_CITATION.pattern}.*\(sha256 (?P<digest>[0-9a-f]{{12}})\)$", re.MULTILINE)
+_PASSAGE = re.compile(rf"^{CITATION.pattern}.*\(sha256 (?P<digest>[0-9a-f]{{12}})\)$", re.MULTILINE)
 _MOST_CHECKED = 1000
-
-
-class Citation(NamedTuple):
-    """A place that an answer names, such as `[docs/install.md:12-30]`."""
-
-    name: str
-    """A path, relative to the folder of the session or absolute, an address, or `text:NAME`."""
-    unit: str
-    """`p` for pages; empty for lines."""
-    first: int
-    last: int
-    text: str
-    """The citation as the answer has it."""
 
 
 class CitationReport(NamedTuple):
     checked: int
     problems: tuple[str, ...]
     """A sentence for each citation that does not hold."""
-
-
-def find_citations(text: str) -> Iterator[Citation]:
-    """Yield the citations in a text. Other brackets, such as `[a:1]` without a file name, are none."""
-    for found in _CITATION.finditer(text):
-        if "." in found["name"] or "/" in found["name"]:
-            yield _read(found)
+    files: Mapping[str, CitedFile]
+    """Citation -> its file, with what is wrong."""
 
 
 def check_citations(settings: SessionSettings, messages: Iterable[Message | None]) -> CitationReport | None:
@@ -64,13 +43,21 @@ def check_citations(settings: SessionSettings, messages: Iterable[Message | None
             if result.call_id not in searches:
                 continue
             for found in _PASSAGE.finditer(result.content):
-                passages.setdefault(found["name"], []).append((_read(found), found["digest"]))
+                place = read_citation(found)
+                passages.setdefault(place.name, []).append((place, found["digest"]))
         if message.role == "assistant" and message.origin == "model":
             cited |= {one.text: one for one in find_citations(message.text)}
     some = list(cited.values())[:_MOST_CHECKED]
     checker = _Checker(Path(settings.cwd), passages)
-    problems = (checker.find_problem(one) for one in some)
-    return CitationReport(len(some), tuple(problem for problem in problems if problem))
+    findings = {one.text: checker.check(one) for one in some}
+    problems = tuple(finding.problem for finding in findings.values() if finding.problem)
+    return CitationReport(len(some), problems, {text: one.file for text, one in findings.items()})
+
+
+class _Finding(NamedTuple):
+    file: CitedFile
+    problem: str = ""
+    """Why the citation does not hold, as a sentence; empty if it does."""
 
 
 class _Checker:
@@ -78,35 +65,42 @@ class _Checker:
         """`passages` maps a source to the places that the tool returned, with the starts of the digests."""
         self._cwd = cwd
         self._passages = passages
-        self._digests: dict[str, str] = {}
+        self._contents: dict[str, FileContent] = {}
+        # A search returns files of the bases, which may be outside of the folder.
+        returned = [str(make_absolute(name, cwd)) for name in passages if is_file(name)]
+        self._links = CitedFiles(cwd, returned)
 
-    def find_problem(self, cited: Citation) -> str:
-        """Return why a citation does not hold, as a sentence; empty if it does."""
+    def check(self, cited: Citation) -> _Finding:
+        file = self._links.find_one(cited) or CitedFile("")
         of_source = self._passages.get(cited.name, ())
         digests = {digest for place, digest in of_source if _contains(place, cited)}
+        if not of_source:
+            note = "not found by a search"
+            return _Finding(file._replace(note=note), f"{cited.text} was {note}: its source was not.")
+        path = str(make_absolute(cited.name, self._cwd)) if is_file(cited.name) else ""
+        if path and find_version(path) is None:
+            return _Finding(CitedFile("", note="gone"), f"{cited.text}: the file is gone.")
+        if path and not cited.unit and (short := self._find_end(path, cited)):
+            return _Finding(file._replace(note=short), f"{cited.text}: {short}.")
         if not digests:
-            why = "other parts of the source were" if of_source else "its source was not"
-            return f"{cited.text} was not found by a search: {why}."
-        if is_address(cited.name) or cited.name.startswith(TEXT_PREFIX):
-            return ""
-        path = str(make_absolute(cited.name, self._cwd))
-        if find_version(path) is None:
-            return f"{cited.text}: the file is gone."
-        if not any(self._read_digest(path).startswith(digest) for digest in digests):
-            return f"{cited.text}: the file has changed since the answer."
-        return ""
+            note = "not found by a search"
+            why = "other parts of the source were"
+            return _Finding(file._replace(note=note), f"{cited.text} was {note}: {why}.")
+        if path and not any(self._read(path).digest.startswith(digest) for digest in digests):
+            problem = f"{cited.text}: the file has changed since the answer."
+            return _Finding(file._replace(note="changed since"), problem)
+        return _Finding(file)
 
-    def _read_digest(self, path: str) -> str:
-        if path not in self._digests:
-            self._digests[path] = read_digest(path)
-        return self._digests[path]
+    def _find_end(self, path: str, cited: Citation) -> str:
+        """Return that a file ends before the cited lines, as a clause; empty if it does not."""
+        count = self._read(path).lines
+        ends_before = count is not None and not 1 <= cited.first <= cited.last <= count
+        return f"the file has {format_count(count or 0, 'line')}" if ends_before else ""
 
-
-def _read(found: re.Match[str]) -> Citation:
-    first = int(found["first"])
-    last = int(found["last"] or first)
-    text = f"[{found['name']}:{found['unit']}{first}" + (f"-{last}]" if found["last"] else "]")
-    return Citation(found["name"], found["unit"], first, last, text)
+    def _read(self, path: str) -> FileContent:
+        if path not in self._contents:
+            self._contents[path] = read_file_content(path)
+        return self._contents[path]
 
 
 def _contains(place: Citation, cited: Citation) -> bool:

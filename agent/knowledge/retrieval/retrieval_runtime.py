@@ -11,12 +11,13 @@ from typing import Any
 from ....actions.ports import ToolSource
 from ....state.search.knowledge_rows import KnowledgeRows
 from ....state.session import SessionSettings
-from ...extensions.extension import load
+from ...extensions.extension import FindCitedFiles, load
 from ...runtime.agent_definition import Definition
 from ...runtime.extension_runtime import ExtensionRuntime, PromptSection
 from .scopes import PROJECT_BASE, find_project_scope, list_scopes
 
 _TOOL = ".agent.knowledge.retrieval.retrieve_tool"
+_LINKS = ".agent.knowledge.retrieval.cited_files:make_link_finder"
 _OF_FOLDER = ".agent.knowledge.retrieval.session_bases:make_tool_source"
 
 
@@ -52,6 +53,10 @@ class RetrievalRuntime(ExtensionRuntime):
         settings = self.process.settings_of_folder(cwd)
         make_own: Any = load(_OF_FOLDER)
         return (make_own(self.process.store, settings, self.process.env, cwd, session.knowledge),)
+
+    def link_finder(self, session: SessionSettings) -> FindCitedFiles | None:
+        make: Any = load(_LINKS)
+        return make(self.process.store, session).find if session.knowledge else None
 
     def _is_plain(self, definition: Definition) -> bool:
         """Return whether sessions of an agent search the bases of the person."""

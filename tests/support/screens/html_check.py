@@ -24,6 +24,8 @@ class Page(HTMLParser):
         self.words: list[str] = []
         self.ids: set[str] = set()
         self.links: set[str] = set()
+        self.files: set[str] = set()
+        """The addresses of files that answers cite."""
         self._open: list[str] = []
         self.feed(html)
         self.close()
@@ -43,7 +45,9 @@ class Page(HTMLParser):
                     self.links.add(value[1:])
                     continue
                 assert tag == "a"
-                assert re.fullmatch(r"(https?://|mailto:)[!-~]+", value, re.IGNORECASE), value
+                if value.startswith("file:///"):
+                    self.files.add(value)
+                assert re.fullmatch(r"(https?://|mailto:|file:///)[!-~]+", value, re.IGNORECASE), value
                 assert ("rel", "noopener") in attrs
             elif name == "id":
                 assert value not in self.ids, value

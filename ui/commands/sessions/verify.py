@@ -10,11 +10,8 @@ from typing import Any
 
 from rich.table import Table
 
-from ....agent.extensions.extension import load
-from ....agent.extensions.registry import extensions
+from ....agent.history.reports.content_checks import check_contents
 from ....state.maintenance.verify import Audit, AuditedCall, Breach, audit
-from ....state.store.recording import list_messages
-from ....state.store.store import Store
 from ...cli.open_session import open_runtime
 from ...terminal.live import ProgressLine
 from ...terminal.standard_output import exit_on_signals
@@ -34,7 +31,7 @@ async def verify_session(command: SessionsCommand) -> int:
         lineage = [*store.index.ancestors(session_id), session_id]
         with exit_on_signals(), ProgressLine("Checking session") as progress:
             found = audit(store.database, lineage, progress.show)
-            contents = _check_contents(store, lineage)
+            contents = check_contents(store, lineage)
     problems = [problem for one in contents for problem in one.problems]
     if command.json:
         put(json.dumps(_object(session_id, found, problems), indent=1))
@@ -51,17 +48,6 @@ async def verify_session(command: SessionsCommand) -> int:
             if one.checked:
                 say(f"Citations: {one.checked} checked, {len(one.problems)} that do not hold.")
     return 1 if found.breaches or problems else 0
-
-
-def _check_contents(store: Store, lineage: Sequence[str]) -> list[Any]:
-    """Return the findings of extensions about the messages of a session and of those it was forked from."""
-    settings = store.index.settings(lineage[-1])
-    found: list[Any] = []
-    for check in (load(one.verify) for one in extensions() if one.verify):
-        recorded = (one for each in lineage for one in list_messages(store.database, each))
-        result = check(settings, (one.message for one in recorded))
-        found += [] if result is None else [result]
-    return found
 
 
 def breach_line(breach: Breach, session_id: str) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from rich.text import Text
 
+from .citation_links import CITATIONS, Links, add_citation_rule, link_rows
 from .sanitize import plain
 
 if TYPE_CHECKING:
@@ -113,28 +115,39 @@ def _closes(line: str, fence: str) -> bool:
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
-    return MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+    add_citation_rule(parser, "text")
+    return parser
 
 
-def render_block(block: str, code_theme: str = "ansi_dark") -> RenderableType:
-    """Return a block for the console: a link is followed by its address, HTML is displayed as text."""
+_NO_LINKS: Links = MappingProxyType({})
+
+
+def render_block(block: str, code_theme: str = "ansi_dark", links: Links = _NO_LINKS) -> RenderableType:
+    """Return a block for the console: a link is followed by its address, HTML is displayed as text.
+
+    The citations in `links` become links without a visible address.
+    """
     from rich.markdown import Markdown
 
     text = plain(block)
     markdown = Markdown("", hyperlinks=False, code_theme=code_theme)
     markdown.markup = text
-    markdown.parsed = _parser().parse(text)
-    return _Block(markdown)
+    markdown.parsed = _parser().parse(text, {CITATIONS: links})
+    return _Block(markdown, links)
 
 
 class _Block:
     """A rendered block without empty rows at its start and end, which tables and code have."""
 
-    def __init__(self, markdown: Markdown) -> None:
+    def __init__(self, markdown: Markdown, links: Links) -> None:
         self._markdown = markdown
+        self._links = links
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         rows = list(Segment.split_lines(console.render(self._markdown, options)))
+        if self._links:
+            rows = list(link_rows(rows, self._links))
         inked = [number for number, row in enumerate(rows) if any(part.text.strip() for part in row)]
         for row in rows[inked[0] : inked[-1] + 1] if inked else []:
             yield from row
@@ -147,7 +160,7 @@ def write_block(block: str) -> RenderableType:
     return Text(plain(block))
 
 
-def preview(block: str, code_theme: str = "ansi_dark") -> RenderableType:
+def preview(block: str, code_theme: str = "ansi_dark", links: Links = _NO_LINKS) -> RenderableType:
     """Return the open block for the console; a long block as its source, which is faster to draw.
 
     A table is displayed as its source, because each new row might change the widths of all others.
@@ -155,7 +168,7 @@ def preview(block: str, code_theme: str = "ansi_dark") -> RenderableType:
     if _RULED.match(block):
         return write_block(block)
     if len(block) <= MAX_RENDERED_CHARS:
-        return render_block(block, code_theme)
+        return render_block(block, code_theme, links)
     # The first character moves by `half` at once: with each word, all lines would have to be wrapped again.
     half = MAX_RENDERED_CHARS // 2
     return write_block(block[(len(block) - half) // half * half :])

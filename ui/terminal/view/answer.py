@@ -1,12 +1,13 @@
 """Displays an answer while its text arrives: final rows are printed once, the others are redrawn in place."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Console, RenderableType
 
 from ..live import LiveRegion, ScreenRow, is_marked
 from ..terminal import can_redraw
+from ..text.citation_links import Links
 from ..text.markdown_blocks import BlockSplitter, cut_undecided, lasting, preview, render_block, write_block
 from ..text.theme import LOOK
 
@@ -22,6 +23,8 @@ class AnswerView:
     def __init__(self, console: Console, live: LiveRegion) -> None:
         self._console = console
         self.code_theme = "ansi_dark"
+        self.find_links: Callable[[str], Links] = lambda text: {}
+        """Returns the citations in a text that become links."""
         self._live = live
         self._splitter = BlockSplitter()
         self._settled = ""
@@ -77,7 +80,7 @@ class AnswerView:
         self._live.draw(self._rows, foot)
 
     def _render(self, block: str) -> RenderableType:
-        return render_block(block, self.code_theme)
+        return render_block(block, self.code_theme, self.find_links(block))
 
     def _is_due(self, now: float) -> bool:
         if self._width != self._console.width:
@@ -89,7 +92,8 @@ class AnswerView:
         """Return the rows of the open block that are printed now, and the rows that may still change."""
         *ended, block = self._splitter.open_parts
         block = cut_undecided(block)
-        rows = self._live.rows(preview(block, self.code_theme)) if block.strip() else []
+        shown = preview(block, self.code_theme, self.find_links(block))
+        rows = self._live.rows(shown) if block.strip() else []
         first = [row for part in ended for row in [*self._live.rows(self._render(part)), ScreenRow()]]
         if not self._is_begun_by([*first, *rows]):
             return [], [*first, *rows]

@@ -86,6 +86,22 @@ def read_content(path: str, now_ns: int) -> tuple[bytes, ReadSource]:
     return content, read._replace(problem=obstacle)
 
 
+class FileContent(NamedTuple):
+    digest: str
+    """The SHA-256 of its bytes; empty if it cannot be read."""
+    lines: int | None
+    """How many lines it has; None if it is no text."""
+
+
+def read_file_content(path: str) -> FileContent:
+    content, read = read_content(path, 0)
+    form = None if content.startswith(b"%PDF-") or is_docx(content) else detect_text_form(content)
+    if form is None:
+        return FileContent(read.digest, None)
+    text = _unify(form.decode(content))
+    return FileContent(read.digest, text.count("\n") + (bool(text) and not text.endswith("\n")))
+
+
 async def split_source(content: bytes, read: ReadSource, path: str, masker: Masker) -> ReadSource:
     """Return a source with the chunks of its content. `path` is a path or an address."""
     if read.problem:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.commands.command import Command
 from support.models.server import ModelServer, call, say
+from support.screens.html_check import Page
 
 from sandbur.agent.knowledge.retrieval.citations import find_citations
 
@@ -51,7 +52,7 @@ def test_invented_places_and_wrong_lines_are_problems(command: Command, docs: Pa
     verified = command.run("sessions", "verify", session)
     assert verified.code == 1
     assert verified.out.splitlines() == [
-        "[docs/install.md:1-40] was not found by a search: other parts of the source were.",
+        "[docs/install.md:1-40]: the file has 2 lines.",
         "[docs/other.md:1] was not found by a search: its source was not.",
     ]
     as_json = json.loads(command.run("sessions", "verify", session, "--json").out)
@@ -69,6 +70,30 @@ def test_a_source_that_changed_or_is_gone_is_a_problem(command: Command, docs: P
     )
     (docs / "install.md").unlink()
     assert command.run("sessions", "verify", session).out == "[docs/install.md:1-2]: the file is gone.\n"
+
+
+def read_page(command: Command, session: str) -> Page:
+    return Page(command.run("sessions", "export", session, "--format", "html").out)
+
+
+def test_a_report_links_the_cited_files_and_says_what_changed_since(command: Command, docs: Path) -> None:
+    (docs / "<b>&.md").write_text("# Zebra\nzebra zebra\n")
+    (docs / "other.md").write_text("# Okapi\n")
+    evil = '[docs/"onclick=alert(1).md:1] [javascript:alert/1:1]'
+    command.run("index", "update")
+    text = f"It is [docs/install.md:1-2], [docs/<b>&.md:1-2], [docs/other.md:1], {evil}."
+    session = answer(command, text)
+    made = read_page(command, session)
+    names = ("install.md", "%3Cb%3E%26.md", "other.md")
+    assert made.files == {f"file://{docs}/{name}" for name in names}
+    assert "[docs/other.md:1] (not found by a search)" in made.text
+    (docs / "install.md").write_text("# Install\nUse the okapi package.\n")
+    (docs / "<b>&.md").unlink()
+    assert "[docs/install.md:1-2] (changed since)" in read_page(command, session).text
+    assert "[docs/<b>&.md:1-2] (gone)" in read_page(command, session).text
+    (docs / "install.md").write_text("short")
+    problems = command.run("sessions", "verify", session).out
+    assert "[docs/install.md:1-2]: the file has 1 line.\n" in problems
 
 
 def test_a_session_without_a_base_says_nothing_about_citations(command: Command) -> None:
@@ -92,4 +117,4 @@ def test_citations_name_lines_pages_and_addresses() -> None:
 @given(st.text(alphabet="[]:-p019a./\n", max_size=300))
 def test_any_text_has_citations_or_none(text: str) -> None:
     for one in find_citations(text):
-        assert one.text in text.replace("-p", "-")
+        assert one.text in text
