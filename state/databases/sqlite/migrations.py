@@ -50,8 +50,10 @@ def migrate(
         _add_session_keys(connection, damaged, name, tell)
     if version < _WITH_LABELS:
         _add_labels(connection, damaged)
-    if version < SCHEMA_VERSION:
+    if version < _WITH_FACTS:
         _create(connection, *_OF_FACTS)
+    if version < SCHEMA_VERSION:
+        _add_fleets(connection)
         _create_indexes(connection, damaged)
     reach("migration_mid")
     connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(SCHEMA_VERSION),))
@@ -266,5 +268,12 @@ def _dump_labels(settings: str) -> str | None:
     return None if labels is None else json.dumps(labels)
 
 
-_WITH_KEYS, _WITH_LABELS = 7, 8
+def _add_fleets(connection: sqlite3.Connection) -> None:
+    """9 to 10: what workers claim sessions by. A session gets its lane with its next run or message."""
+    for column in ("lane", "asked", "attempts"):
+        connection.execute(f"ALTER TABLE heads ADD COLUMN {column} {COLUMNS['heads'][column]}")
+    _create(connection, "workers", "budgets", "quotas")
+
+
+_WITH_KEYS, _WITH_LABELS, _WITH_FACTS = 7, 8, 9
 _STEPS = {1: _chain_the_rows, 2: _add_traces, 3: _add_seals, 4: _add_inbox, 5: _index_the_folders}
