@@ -50,8 +50,10 @@ def migrate(
         _add_session_keys(connection, damaged, name, tell)
     if version < _WITH_LABELS:
         _add_labels(connection, damaged)
-    if version < SCHEMA_VERSION:
+    if version < _WITH_FACTS:
         _create(connection, *_OF_FACTS)
+    if version < SCHEMA_VERSION:
+        _add_proposals(connection, has_facts=version >= _WITH_FACTS)
         _create_indexes(connection, damaged)
     reach("migration_mid")
     connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(SCHEMA_VERSION),))
@@ -231,6 +233,13 @@ _OF_FACTS = ("documents", "vectors", "fact_heads", "facts", "fact_sources", "fac
 """The new tables of version 9: facts, and texts that are searched for."""
 
 
+def _add_proposals(connection: sqlite3.Connection, has_facts: bool) -> None:
+    """9 to 10: which fact a proposal corrects, and how far sessions were searched for facts."""
+    if has_facts:
+        connection.execute(f"ALTER TABLE facts ADD COLUMN corrects {COLUMNS['facts']['corrects']}")
+    _create(connection, "extractions")
+
+
 def _create_indexes(connection: sqlite3.Connection, damaged: Collection[str]) -> None:
     for index in INDEXES:
         if index.table not in damaged:
@@ -266,5 +275,5 @@ def _dump_labels(settings: str) -> str | None:
     return None if labels is None else json.dumps(labels)
 
 
-_WITH_KEYS, _WITH_LABELS = 7, 8
+_WITH_KEYS, _WITH_LABELS, _WITH_FACTS = 7, 8, 9
 _STEPS = {1: _chain_the_rows, 2: _add_traces, 3: _add_seals, 4: _add_inbox, 5: _index_the_folders}
