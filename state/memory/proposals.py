@@ -38,7 +38,7 @@ class Proposals:
         self._facts = facts
         self._rows = facts.rows
 
-    def list(self, scopes: Sequence[FactScope], limit: int = MOST_PROPOSALS) -> list[Fact]:
+    def list_all(self, scopes: Sequence[FactScope], limit: int = MOST_PROPOSALS) -> list[Fact]:
         """Return the proposals of scopes, the oldest one first."""
         return self._facts.list_facts(scopes, ("proposed",), limit)[::-1]
 
