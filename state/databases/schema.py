@@ -95,17 +95,23 @@ _OTHERS = {
     # The number of changes of a tenant's facts. Every change is guarded by it.
     "fact_heads": {"tenant": _ID, "version": _INTEGER},
     # Facts outlive the sessions that they come from, so `source_session` is only a text. `text_key` is a
-    # digest of the normalized text.
+    # digest of the normalized text. `corrects` is the fact that a proposal is to replace.
     "facts": {"id": _ID, "tenant": _ID, "collection": _NAME, "scope": _MOVE, "scope_key": _TEXT,
               "path": _NAME, "kind": _ID, "text": _TEXT, "text_key": _ID, "origin": _MOVE,
               "source_session": _NAME, "source_step": "BIGINT", "source_call": _NAME, "created_at": _TIME,
-              "confirmed_at": _TIME, "state": _MOVE, "superseded_by": "VARCHAR(64)"},
+              "confirmed_at": _TIME, "state": _MOVE, "superseded_by": "VARCHAR(64)",
+              "corrects": "VARCHAR(64)"},
     # The facts from which a fact was derived.
     "fact_sources": {"fact_id": _ID, "source_id": _ID},
     # What happened to each fact. All facts that one operation changed have the same `version`. `cause` is the
     # fact that the operation was asked for, and `token` distinguishes two writers of the same version.
     "fact_changes": {"tenant": _ID, "version": _INTEGER, "fact_id": _ID, "token": _ID, "what": _MOVE,
                      "at": _TIME, "actor": _NAME, "cause": _ID, "reason": _TEXT},
+    # Sessions whose messages are searched for facts. `records` is the number of records of the session that
+    # were read, `attempts` counts failures since the last success, and `reader` is who reads: the command, or
+    # an agent of a program.
+    "extractions": {"session_id": _ID, "tenant": _ID, "reader": _NAME, "records": _INTEGER,
+                    "attempts": _INTEGER, "at": _TIME, "problem": _TEXT},
 }  # fmt: skip
 _KEYS = {
     "meta": ("name",),
@@ -127,6 +133,7 @@ _KEYS = {
     "facts": ("id",),
     "fact_sources": ("fact_id", "source_id"),
     "fact_changes": ("tenant", "version", "fact_id"),
+    "extractions": ("session_id",),
 }
 
 COLUMNS: dict[str, Mapping[str, str]] = {
@@ -139,7 +146,8 @@ COLUMNS: dict[str, Mapping[str, str]] = {
 """Maps each table to its columns and their types."""
 INTEGERS = {name for columns in _CHAINED.values() for name, kind in columns.items() if "INT" in kind}
 SESSION_TABLES = (
-    *CHAINED, "annotations", "inbox", "seals", "quarantine", "session_tags", "session_texts", "heads",
+    *CHAINED, "annotations", "inbox", "seals", "quarantine", "session_tags", "session_texts", "extractions",
+    "heads",
 )  # fmt: skip
 """The tables with a `session_id`, in the order in which the rows of a session are deleted."""
 
@@ -209,6 +217,7 @@ INDEXES = (
     Index("facts", "facts_by_session", "tenant, source_session"),
     Index("fact_sources", "fact_sources_reversed", "source_id, fact_id"),
     Index("fact_changes", "fact_changes_of_fact", "fact_id, version"),
+    Index("extractions", "extractions_of_reader", "tenant, reader, session_id"),
 )
 TITLE_START_CHARS = 64
 

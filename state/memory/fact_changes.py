@@ -4,9 +4,9 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
-from ..databases.database import Database, GuardedUpdate, Statement, exists, insert
+from ..databases.database import Database, GuardedUpdate, Statement, exists, insert, update
 from ..errors import GuardFailed, StoreError
 from ..process.clock import now
 from ..process.crashpoints import reach
@@ -67,6 +67,21 @@ class FactOperation:
             self.statements.append(self._rows.set_state(fact.id, "valid"))
             self._show(fact)
             self.note(fact.id, "restored", cause)
+
+    def accept(self, proposal: Fact, cause: str = "") -> None:
+        """Let a proposal be valid, with the path that it has."""
+        changes = {"state": "valid", "path": proposal.path}
+        self.statements.append(update("facts", changes, {"id": proposal.id}))
+        self._show(proposal)
+        self.note(proposal.id, "accepted", cause)
+
+    def set_aside(
+        self, proposals: Sequence[Fact], state: Literal["proposed", "rejected"], cause: str = ""
+    ) -> None:
+        """Reject proposals, or let rejected ones be proposals again."""
+        for proposal in proposals:
+            self.statements.append(self._rows.set_state(proposal.id, state))
+            self.note(proposal.id, state, cause)
 
     def confirm(self, fact: Fact) -> None:
         sql = "UPDATE facts SET confirmed_at = ? WHERE id = ?"

@@ -9,7 +9,7 @@ from .facts import Fact, FactChange, FactScope, FactState, Provenance, make_text
 
 _COLUMNS = (
     "id, text, kind, scope, scope_key, path, origin, source_session, source_step, source_call,"
-    " created_at, confirmed_at, state, superseded_by"
+    " created_at, confirmed_at, state, superseded_by, corrects"
 )
 _MOST_AT_ONCE = 400
 
@@ -36,9 +36,11 @@ class FactRows:
         sources = self._load_sources([row[0] for row in rows])
         return [_read_fact(row, sources.get(row[0], ())) for row in rows]
 
-    def count_valid(self, scope: FactScope) -> int:
-        sql = "SELECT COUNT(*) FROM facts WHERE collection = ? AND state = 'valid'"
-        return int(self._database.query(sql, (scope.name_collection(self._tenant),))[0][0])
+    def count(self, scopes: Sequence[FactScope], state: FactState) -> int:
+        """Return how many facts of scopes have a state."""
+        sql = f"SELECT COUNT(*) FROM facts WHERE collection IN ({mark(scopes)}) AND state = ?"
+        collections = (scope.name_collection(self._tenant) for scope in scopes)
+        return int(self._database.query(sql, (*collections, state))[0][0])
 
     def find_valid(self, scope: FactScope, column: str, value: str) -> Fact | None:
         """Return the valid fact of a scope with this value of `text_key` or `path`."""
@@ -92,6 +94,7 @@ class FactRows:
             "confirmed_at": fact.confirmed_at,
             "state": fact.state,
             "superseded_by": fact.superseded_by,
+            "corrects": fact.corrects,
         }
         sources = (
             insert("fact_sources", {"fact_id": fact.id, "source_id": source})
@@ -124,6 +127,7 @@ def _read_fact(row: Sequence[Any], sources: Iterable[str]) -> Fact:
         confirmed_at=row[11],
         state=row[12],
         superseded_by=row[13],
+        corrects=row[14],
         derived_from=tuple(sources),
     )
 

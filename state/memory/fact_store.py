@@ -195,7 +195,7 @@ class FactStore:
     def preview_forget(self, fact_id: str) -> Cascade:
         """Return what `forget` would take."""
         fact = self._get_valid(fact_id)
-        return Cascade(fact, self._list_valid_derived(fact))
+        return Cascade(fact, self.list_valid_derived(fact))
 
     def forget(
         self, fact_id: str, author: Author = UNNAMED, expected: Sequence[str] | None = None
@@ -223,6 +223,7 @@ class FactStore:
         def plan(operation: FactOperation) -> Reversal:
             reversal = plan_reversal(self.rows, self.get(fact_id))
             operation.restore(reversal.restored, fact_id)
+            operation.set_aside(reversal.proposed, "proposed", fact_id)
             operation.end(reversal.forgotten, "forgotten", fact_id)
             operation.end(reversal.superseded, "superseded", fact_id, fact_id)
             return reversal
@@ -251,7 +252,7 @@ class FactStore:
 
     def require_space(self, scope: FactScope, added: int) -> None:
         """Raise `UsageError` if a scope has no space for so many facts."""
-        if self.rows.count_valid(scope) + added > MOST_FACTS:
+        if self.rows.count([scope], "valid") + added > MOST_FACTS:
             raise UsageError(
                 f"This scope can have {MOST_FACTS:,} facts at most.", "Forget some, or use another scope."
             )
@@ -280,7 +281,7 @@ class FactStore:
         key = make_text_key(text)
         if key == make_text_key(old.text):
             raise UsageError(f"Fact {fact_id} has this text already.", "Confirm it, or write another text.")
-        derived = self._list_valid_derived(old)
+        derived = self.list_valid_derived(old)
         new = self.rows.find_valid(old.scope, "text_key", key)
         if new is None:
             new = Fact(
@@ -308,11 +309,14 @@ class FactStore:
 
     def _get_valid(self, fact_id: str) -> Fact:
         fact = self.get(fact_id)
+        if fact.state == "proposed":
+            raise UsageError(f"Fact {fact_id} is only proposed.", "Accept or reject it: memory review")
         if fact.state != "valid":
             raise UsageError(f"Fact {fact_id} is {fact.state}.", "Restore it first.")
         return fact
 
-    def _list_valid_derived(self, fact: Fact) -> tuple[Fact, ...]:
+    def list_valid_derived(self, fact: Fact) -> tuple[Fact, ...]:
+        """Return the valid facts that were derived from a fact, from those, and so on."""
         derived = self.rows.load(self.rows.list_derived([fact.id])).values()
         return tuple(one for one in derived if one.state == "valid")
 

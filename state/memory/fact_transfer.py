@@ -10,6 +10,7 @@ from .fact_changes import UNNAMED, Author, FactOperation
 from .fact_rows import mark, split
 from .fact_store import FactStore
 from .facts import (
+    FACT_STATES,
     MOST_FACTS,
     Fact,
     FactChange,
@@ -92,7 +93,7 @@ def import_facts(
 
 def _list_all(store: FactStore, scopes: Sequence[FactScope]) -> Iterator[Fact]:
     last: Fact | None = None
-    while page := store.list_facts(scopes, ("valid", "superseded", "forgotten"), before=last):
+    while page := store.list_facts(scopes, FACT_STATES, before=last):
         yield from page
         last = page[-1]
 
@@ -157,7 +158,8 @@ class _Import:
                     fact = fact.model_copy(update={"path": ""})
                 paths.add(path)
             sources = tuple(self._known.get(source, source) for source in fact.derived_from)
-            operation.add(fact.model_copy(update={"derived_from": sources}), "imported")
+            what = fact.state if fact.state in ("proposed", "rejected") else "imported"
+            operation.add(fact.model_copy(update={"derived_from": sources}), what)
             there[fact.id] = fact
             added += 1
         for scope in dict.fromkeys(fact.scope for fact in self._facts):

@@ -3,9 +3,11 @@
 import hashlib
 import re
 import unicodedata
+from functools import partial
+from operator import is_
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from ..errors import UsageError
 
@@ -20,8 +22,13 @@ _FROZEN = ConfigDict(frozen=True, extra="forbid")
 
 ScopeKind = Literal["user", "project", "agent"]
 Origin = Literal["person", "model", "tool"]
-FactState = Literal["valid", "superseded", "forgotten"]
-ChangeKind = Literal["added", "confirmed", "superseded", "forgotten", "restored", "moved", "imported"]
+FactState = Literal["valid", "superseded", "forgotten", "proposed", "rejected"]
+"""A `proposed` fact waits for a person. Only a `valid` fact is found by searches and shown to a model."""
+FACT_STATES: tuple[FactState, ...] = ("valid", "superseded", "forgotten", "proposed", "rejected")
+ChangeKind = Literal[
+    "added", "confirmed", "superseded", "forgotten", "restored", "moved", "imported", "proposed", "accepted",
+    "rejected",
+]  # fmt: skip
 
 
 class FactScope(BaseModel):
@@ -56,7 +63,7 @@ class Provenance(BaseModel):
     session_id: str = ""
     step: int | None = None
     call_id: str = ""
-    """The message or the tool call in which the fact was found."""
+    """The tool call in which the fact was found, or the message: see `make_message_id`."""
 
 
 class Fact(BaseModel):
@@ -77,8 +84,10 @@ class Fact(BaseModel):
     superseded_by: str | None = None
     derived_from: tuple[str, ...] = ()
     """The ids of the facts from which it was derived."""
+    corrects: str | None = Field(default=None, exclude_if=partial(is_, None))
+    """The fact that a proposal is to replace; None: it is to be added."""
 
-    @field_validator("id", "superseded_by")
+    @field_validator("id", "superseded_by", "corrects")
     @classmethod
     def _check_id(cls, value: str | None) -> str | None:
         if value is not None and not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", value):
@@ -101,6 +110,20 @@ class FactChange(BaseModel):
     cause: str
     """The fact for which the operation was asked for. Others went with it because they were derived."""
     reason: str = ""
+
+
+_MESSAGE = re.compile(r"message:(\d{1,9})\.(\d{1,9})")
+
+
+def make_message_id(log: int, position: int) -> str:
+    """Return the `call_id` of a fact that was found in a message of a session."""
+    return f"message:{log}.{position}"
+
+
+def parse_message_id(call_id: str) -> tuple[int, int] | None:
+    """Return the log and the position of the message that a `call_id` names; None if it names a call."""
+    found = _MESSAGE.fullmatch(call_id)
+    return None if found is None else (int(found[1]), int(found[2]))
 
 
 def check_text(text: str) -> str:

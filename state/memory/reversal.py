@@ -7,7 +7,9 @@ from ..errors import UsageError
 from .fact_rows import FactRows, mark, split
 from .facts import Fact, FactChange, make_text_key
 
-_ENDINGS = ("forgotten", "superseded")
+_ENDINGS = ("forgotten", "superseded", "rejected")
+_BEGINNINGS = ("added", "imported", "restored", "accepted")
+"""What makes a fact valid."""
 
 
 class Reversal(NamedTuple):
@@ -18,6 +20,8 @@ class Reversal(NamedTuple):
     """The text of a correction that was undone, with what was derived from it."""
     superseded: tuple[Fact, ...]
     """The old text, if the correction is in force again."""
+    proposed: tuple[Fact, ...]
+    """The facts that were never valid, which wait for a person again."""
 
 
 def plan_reversal(rows: FactRows, fact: Fact) -> Reversal:
@@ -28,12 +32,16 @@ def plan_reversal(rows: FactRows, fact: Fact) -> Reversal:
     """
     if fact.state == "valid":
         raise UsageError(f"Fact {fact.id} is valid.", "There is nothing to restore.")
+    if fact.state == "proposed":
+        raise UsageError(f"Fact {fact.id} is only proposed.", "Accept or reject it: memory review")
     last = rows.load_changes("fact_id = ?", (fact.id,))[-1]
     changes = rows.load_changes("version = ?", (last.version,))
     newest = _find_newest(rows, [change.fact_id for change in changes])
     current = [change for change in changes if newest[change.fact_id] == last.version]
     facts = rows.load([change.fact_id for change in current])
-    ended = [facts[change.fact_id] for change in current if change.what in _ENDINGS]
+    every = [facts[change.fact_id] for change in current if change.what in _ENDINGS]
+    once_valid = _find_newest(rows, [one.id for one in every], _BEGINNINGS).keys()
+    ended = [one for one in every if one.id in once_valid]
     superseded = [one for one in _pick(current, facts, "restored") if one.id == last.cause]
     again = [one for one in _pick(current, facts, "restored") if one.id != last.cause]
     forgotten = [*_find_replacement(rows, changes, facts, fact), *again]
@@ -46,6 +54,7 @@ def plan_reversal(rows: FactRows, fact: Fact) -> Reversal:
         tuple(ended),
         tuple(one for one in gone.values() if one not in superseded and one not in ended),
         tuple(superseded),
+        tuple(one for one in every if one.id not in once_valid),
     )
 
 
@@ -59,7 +68,7 @@ def _find_replacement(
     rows: FactRows, changes: Sequence[FactChange], facts: dict[str, Fact], fact: Fact
 ) -> list[Fact]:
     """Return the fact that a correction added, if it is still valid."""
-    added = [change.fact_id for change in changes if change.what == "added"]
+    added = [change.fact_id for change in changes if change.what in ("added", "accepted")]
     replacements = rows.load(added)
     for new in replacements.values():
         if new.state == "superseded":
@@ -70,12 +79,14 @@ def _find_replacement(
     return [new for new in replacements.values() if new.state == "valid"]
 
 
-def _find_newest(rows: FactRows, ids: Sequence[str]) -> dict[str, int]:
-    """Return the version of the newest operation on each fact that ended, added or restored it."""
+def _find_newest(
+    rows: FactRows, ids: Sequence[str], kinds: Sequence[str] = (*_BEGINNINGS, *_ENDINGS, "proposed")
+) -> dict[str, int]:
+    """Return the version of the newest operation of some kinds on each fact that had one."""
     newest: dict[str, int] = {}
     for some in split(ids):
-        where = f"fact_id IN ({mark(some)}) AND what IN ('added', 'imported', 'restored', ?, ?)"
-        for change in rows.load_changes(where, (*some, *_ENDINGS)):
+        where = f"fact_id IN ({mark(some)}) AND what IN ({mark(kinds)})"
+        for change in rows.load_changes(where, (*some, *kinds)):
             newest[change.fact_id] = change.version
     return newest
 

@@ -358,9 +358,14 @@ class RecordedMessage(NamedTuple):
     """The message; None if it cannot be parsed."""
 
 
-def list_messages(database: Database, session_id: str) -> Iterator[RecordedMessage]:
-    """Yield the messages that the session itself wrote, log by log, without damaged ones."""
-    for log, position, row, body in list_sound_rows(database, "messages", session_id, ("record", "body")):
+def list_messages(database: Database, session_id: str, since: int = 0) -> Iterator[RecordedMessage]:
+    """Yield the messages that the session itself wrote, log by log, without damaged ones. Those before record
+    `since` are left out.
+    """
+    condition, values = ("record >= ?", (since,)) if since else ("1 = 1", ())
+    columns = ("record", "body")
+    rows = list_sound_rows(database, "messages", session_id, columns, condition, values)
+    for log, position, row, body in rows:
         yield RecordedMessage(
             int(log), int(position), int(row), parse_message(body, make_content_reader(database))
         )

@@ -54,6 +54,7 @@ def migrate(
         _create(connection, *_OF_FACTS)
     if version < SCHEMA_VERSION:
         _add_fleets(connection)
+        _add_proposals(connection, has_facts=version >= _WITH_FACTS)
         _create_indexes(connection, damaged)
     reach("migration_mid")
     connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(SCHEMA_VERSION),))
@@ -231,6 +232,13 @@ def _add_labels(connection: sqlite3.Connection, damaged: Collection[str]) -> Non
 
 _OF_FACTS = ("documents", "vectors", "fact_heads", "facts", "fact_sources", "fact_changes")
 """The new tables of version 9: facts, and texts that are searched for."""
+
+
+def _add_proposals(connection: sqlite3.Connection, has_facts: bool) -> None:
+    """9 to 10: which fact a proposal corrects, and how far sessions were searched for facts."""
+    if has_facts:
+        connection.execute(f"ALTER TABLE facts ADD COLUMN corrects {COLUMNS['facts']['corrects']}")
+    _create(connection, "extractions")
 
 
 def _create_indexes(connection: sqlite3.Connection, damaged: Collection[str]) -> None:
