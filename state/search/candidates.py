@@ -30,7 +30,7 @@ _MOST_LISTED = 1000
 _MOST_SHARED_LIST = 8192
 """Words that are to be in one document are compared in samples that have about so many with the rarest."""
 _MOST_COMMON = 4
-_MOST_RARE, _MOST_TOGETHER = 128, 64
+_MOST_RARE, _MOST_TOGETHER = 96, 48
 _MOST_AT_ONCE = 500
 _EVERY = ""
 """Stands for the word that each document has."""
