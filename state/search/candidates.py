@@ -21,7 +21,7 @@ from .words import (
     measure_bytes,
 )
 
-_MOST_QUERY_WORDS = 12
+_MOST_QUERY_WORDS = 20
 """Of a longer query, the longest words are searched for: they are the rarest ones."""
 _ENOUGH = 32
 """A list with fewer documents is read again in the next larger sample."""
@@ -30,7 +30,7 @@ _MOST_LISTED = 1000
 _MOST_SHARED_LIST = 8192
 """Words that are to be in one document are compared in samples that have about so many with the rarest."""
 _MOST_COMMON = 4
-_MOST_RARE, _MOST_TOGETHER = 96, 48
+_MOST_RARE, _MOST_TOGETHER = 128, 48
 _MOST_AT_ONCE = 500
 _EVERY = ""
 """Stands for the word that each document has."""
