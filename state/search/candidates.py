@@ -21,7 +21,7 @@ from .words import (
     measure_bytes,
 )
 
-_MOST_QUERY_WORDS = 12
+_MOST_QUERY_WORDS = 20
 """Of a longer query, the longest words are searched for: they are the rarest ones."""
 _ENOUGH = 32
 """A list with fewer documents is read again in the next larger sample."""
@@ -30,7 +30,7 @@ _MOST_LISTED = 1000
 _MOST_SHARED_LIST = 8192
 """Words that are to be in one document are compared in samples that have about so many with the rarest."""
 _MOST_COMMON = 4
-_MOST_RARE, _MOST_TOGETHER = 128, 64
+_MOST_RARE, _MOST_TOGETHER = 128, 48
 _MOST_AT_ONCE = 500
 _EVERY = ""
 """Stands for the word that each document has."""
@@ -43,7 +43,7 @@ class _Sample(NamedTuple):
     level: int
 
     @property
-    def count(self) -> int:
+    def estimate(self) -> int:
         """Return the estimated number of documents with the word."""
         return len(self.keys) * SAMPLE_BASE**self.level
 
@@ -71,8 +71,8 @@ class Candidates:
         rows = self._load(self._choose(samples, together), collections)
         counts: dict[str, int] = {}
         for word, one in samples.items():
-            counts[find_stem(word)] = max(counts.get(find_stem(word), 0), one.count)
-        total = max([every.count, *counts.values()])
+            counts[find_stem(word)] = max(counts.get(find_stem(word), 0), one.estimate)
+        total = max([every.estimate, *counts.values()])
         return self._ranker.rank(self._ranker.compare(rows, unknown), counts, total)
 
     def _sample(self, words: Sequence[str], *, is_inside: bool) -> dict[str, _Sample]:
@@ -114,13 +114,13 @@ class Candidates:
 
     def _find_together(self, common: Mapping[str, _Sample]) -> dict[Any, int]:
         """Return documents that have several of the common words, with how many of the rarest ones."""
-        words = sorted(common, key=lambda word: (common[word].count, word))[:_MOST_COMMON]
+        words = sorted(common, key=lambda word: (common[word].estimate, word))[:_MOST_COMMON]
         found: dict[Any, int] = {}
         if len(words) < 2:
             return found
         level = common[words[0]].level
         while len(found) < _ENOUGH and level >= 0:
-            if level and common[words[0]].count > _MOST_SHARED_LIST * SAMPLE_BASE**level:
+            if level and common[words[0]].estimate > _MOST_SHARED_LIST * SAMPLE_BASE**level:
                 break
             terms = [
                 [self._index.term.format(make_stem_term(space, word, level)) for space in self._spaces]
@@ -138,13 +138,13 @@ class Candidates:
         scores: dict[Any, float] = {}
         for one in samples.values():
             for key in one.keys if one.level == 0 else ():
-                scores[key] = scores.get(key, 0.0) + 1 / (1 + one.count)
+                scores[key] = scores.get(key, 0.0) + 1 / (1 + one.estimate)
         rare = self._cut(scores, _MOST_RARE)
         shared = self._cut({key: float(size) for key, size in together.items()}, _MOST_TOGETHER)
         chosen = list(dict.fromkeys([*rare, *shared]))
         common = [one for one in samples.values() if one.keys]
         if not chosen and common:
-            rarest = min(common, key=lambda one: one.count)
+            rarest = min(common, key=lambda one: one.estimate)
             chosen = self._cut(dict.fromkeys(rarest.keys, 0.0), _MOST_TOGETHER)
         return chosen
 

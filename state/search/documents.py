@@ -12,7 +12,7 @@ from .words import digest_text, find_level, find_stem, list_parts, make_space, m
 
 MOST_QUERY_CHARS = 5_000
 """Later characters of a query are ignored."""
-_MOST_RANKED_WORDS = 40
+_MOST_RANKED_WORDS = 32
 """Of a longer query, the longest words count for the rank."""
 SCORED_WHOLLY = 128
 """A collection of up to so many documents is compared with the query document by document."""

@@ -194,10 +194,12 @@ def _score(
     documents: Sequence[Mapping[KeyT, int]], norms: Sequence[float], weights: Mapping[KeyT, float], k1: float
 ) -> list[float]:
     """Return the score of each document by BM25."""
-    return [
-        sum(weights[term] * times * (k1 + 1) / (times + k1 * norm) for term, times in counts.items())
-        for counts, norm in zip(documents, norms, strict=True)
-    ]
+    scores: list[float] = []
+    for counts, norm in zip(documents, norms, strict=True):
+        half = k1 * norm
+        parts = [weights[term] * times / (times + half) for term, times in counts.items()]
+        scores.append((k1 + 1) * sum(parts))
+    return scores
 
 
 def _sum_scores(by_words: Sequence[float], by_grams: Sequence[float]) -> list[float]:

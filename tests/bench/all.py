@@ -65,7 +65,7 @@ WORKLOADS = {
     "copies": Workload("copies:measure", 10_000, "files"),
     "verdicts": Workload("verdicts:measure", 400, "rounds"),
     "search": Workload("search:measure", 20_000, "files"),
-    "documents": Workload("documents:measure", 20_000, "documents"),
+    "documents": Workload("documents:measure", 100_000, "documents"),
     "document_ranks": Workload("documents:measure_ranks", 150, "questions"),
     "knowledge": Workload("knowledge:measure", 10_000, "files"),
     "knowledge_ranks": Workload("knowledge:measure_ranks", 150, "questions"),
