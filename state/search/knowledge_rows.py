@@ -12,7 +12,8 @@ from ..errors import GuardFailed, UsageError
 from ..process.clock import now
 from ..process.crashpoints import reach
 from .documents import DocumentIndex, IndexedText, TextHit
-from .vectors import StoredVector, VectorIndex, VectorModel
+from .vectors import StoredVector, VectorIndex, VectorModel, unpack_vector
+from .words import digest_text
 
 Unit = Literal["line", "page"]
 """What the numbers of a chunk count."""
@@ -100,6 +101,18 @@ class FoundChunk(NamedTuple):
     base: StoredBase
     source: StoredSource
     chunk: StoredChunk
+
+
+class ReusableVectors(NamedTuple):
+    """The vectors of all bases by one model."""
+
+    bases: Sequence[StoredBase]
+    ids: dict[str, str]
+    """The digest of the text of a chunk -> the id of the chunk."""
+
+    def add(self, chunks: Iterable[FoundChunk]) -> None:
+        """Add chunks that have a vector now."""
+        self.ids.update((digest_text(one.chunk.text), one.id) for one in chunks)
 
 
 class SourceChange(NamedTuple):
@@ -208,12 +221,45 @@ class KnowledgeRows:
         every = (_make_chunk_id(source.id, n) for source in sources for n in range(source.chunks))
         return [chunk_id for chunk_id in every if chunk_id not in done]
 
+    def list_reusable(self, base: StoredBase, model: str) -> ReusableVectors:
+        """Return the vectors by a model of all bases of the tenant, without the vectors themselves.
+
+        `base` is the base that gets vectors of this model now.
+        """
+        bases = [one for one in self.list_bases() if one.model == model or one.id == base.id]
+        ids: dict[str, str] = {}
+        for one in bases:
+            sql = "SELECT digest, id FROM vectors WHERE collection = ? AND model = ? AND id <> ''"
+            ids |= {row[0]: row[1] for row in self._database.query(sql, (_make_key(one), model))}
+        return ReusableVectors(bases, ids)
+
+    def load_reusable(
+        self, reusable: ReusableVectors, texts: Sequence[str]
+    ) -> list[tuple[FoundChunk, list[float]]]:
+        """Return chunks with these texts, and their vectors. A text without a vector is left out."""
+        ids = {reusable.ids[digest] for text in texts if (digest := digest_text(text)) in reusable.ids}
+        if not ids:
+            return []
+        keys = [_make_key(base) for base in reusable.bases]
+        where = f"collection IN ({_mark(keys)}) AND id IN ({_mark([*ids])})"
+        rows = self._database.query(f"SELECT id, digest, body FROM vectors WHERE {where}", (*keys, *ids))
+        bodies = {row[0]: (row[1], bytes(row[2])) for row in rows}
+        found = self.load_found(list(bodies), reusable.bases)
+        return [
+            (one, unpack_vector(bodies[one.id][1]))
+            for one in found
+            if bodies[one.id][0] == digest_text(one.chunk.text)
+        ]
+
     def put_vectors(
         self, base: StoredBase, model: str, index: VectorIndex, vectors: Sequence[StoredVector]
     ) -> StoredBase:
         """Write vectors by a model in one transaction. Return the base as it is now."""
         named = ("UPDATE knowledge_bases SET model = ? WHERE id = ?", (model, base.id))
-        return self._change(base, [*index.put(vectors), named])._replace(model=model)
+        reach("vectors_before_commit")
+        changed = self._change(base, [*index.put(vectors), named])._replace(model=model)
+        reach("vectors_committed")
+        return changed
 
     def remove_vectors(self, base: StoredBase) -> StoredBase:
         """Remove all vectors of a base, so that another model may make new ones."""
@@ -301,6 +347,10 @@ _CHUNK = "unit, first_at, last_at, title, body"
 def make_id(*parts: str) -> str:
     """Return the id of what these texts name: 40 hexadecimal digits."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:40]
+
+
+def _make_key(base: StoredBase) -> str:
+    return make_index_key(base.collection)
 
 
 def _make_chunk_id(source_id: str, n: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import secrets
+import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -163,6 +164,11 @@ class VectorIndex:
         while rows := self._database.query(sql, (self._collection, after, *self._model)):
             yield rows
             after = rows[-1][0]
+
+
+def unpack_vector(body: bytes) -> list[float]:
+    """Return the numbers of a stored vector."""
+    return [number for (number,) in struct.iter_unpack("<e", body)]
 
 
 def load_numpy() -> Any:

@@ -128,6 +128,12 @@ class Library:
         roots = await run_in_thread(self.rows.list_roots, base)
         return (await self._update(base, roots, show, most_s)).report
 
+    async def update_files(self, base: StoredBase) -> IndexReport:
+        """Do what `update` does, without the pages."""
+        base = await self._reload(base)
+        roots = await run_in_thread(self.rows.list_roots, base)
+        return (await self._update(base, [root for root in roots if root.location.startswith("/")])).report
+
     async def embed(
         self, base: StoredBase, show: _Show = _show_nothing, *, is_new_model: bool = False
     ) -> None:
@@ -140,7 +146,7 @@ class Library:
         base = await self._reload(base)
         if is_new_model:
             base = await run_in_thread(self.rows.remove_vectors, base)
-        await self._vectors.complete(base, show)
+        await self._vectors.complete(base, show, may_reuse=not is_new_model)
 
     async def refresh(self, bases: Sequence[StoredBase]) -> list[str]:
         """Index changed files of bases that were not looked at for long; return notices.

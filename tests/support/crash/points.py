@@ -21,6 +21,8 @@ OF_OTHER_TESTS = {
     "apply_written": "crash/trials/test_apply_kills.py",
     "knowledge_before_commit": "databases/texts/test_knowledge_bases.py",
     "knowledge_committed": "databases/texts/test_knowledge_bases.py",
+    "vectors_before_commit": "databases/texts/test_knowledge_vectors.py",
+    "vectors_committed": "databases/texts/test_knowledge_vectors.py",
     "fact_change_planned": "databases/texts/test_fact_kills.py",
     "fact_change_committed": "databases/texts/test_fact_kills.py",
     "memory_before_change": "crash/agents/test_memory_kills.py",

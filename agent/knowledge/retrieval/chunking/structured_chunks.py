@@ -1,5 +1,7 @@
 """Splits Markdown by its headings and Python by its definitions, with exact lines."""
 
+from __future__ import annotations
+
 import ast
 import warnings
 from collections.abc import Iterator, Sequence
@@ -11,12 +13,24 @@ from markdown_it import MarkdownIt
 
 from .line_chunks import MOST_CHARS, Chunk, chunk_lines
 
-_MOST_PARSED_CHARS = 1_000_000
+MOST_PARSED_CHARS = 1_000_000
 """Larger texts are split by their lines only."""
 _HEADING_JOINER = " > "
-_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_PythonDefinition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 """The exceptions of the parser for a text that is not Python."""
+
+
+class Definition(NamedTuple):
+    """A function, a class or another part of code that has a name."""
+
+    begin: int
+    """The index of its first line."""
+    stop: int
+    """The index of the line after its last line."""
+    name: str
+    inner: Sequence[Definition] = ()
+    """The definitions in it, at which it is split if it is too large."""
 
 
 class _Section(NamedTuple):
@@ -30,7 +44,7 @@ class _Section(NamedTuple):
 def chunk_markdown(text: str) -> list[Chunk]:
     """Return the sections of a text. The title of a chunk has all headings above it, joined by ` > `."""
     lines = text.split("\n")
-    if len(text) > _MOST_PARSED_CHARS:
+    if len(text) > MOST_PARSED_CHARS:
         return chunk_lines(lines)
     sections = list(_find_sections(text, lines))
     first = sections[0].start if sections else len(lines)
@@ -71,41 +85,51 @@ def chunk_python(text: str) -> list[Chunk]:
     """
     lines = text.split("\n")
     try:
-        if len(text) > _MOST_PARSED_CHARS:
+        if len(text) > MOST_PARSED_CHARS:
             return chunk_lines(lines)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             module = ast.parse(text)
-        return list(_chunk_body(lines, module.body, 0, len(lines), ""))
+        return list(chunk_definitions(lines, list(_list_definitions(lines, module.body)), 0, len(lines)))
     except _UNREADABLE:
         return chunk_lines(lines)
 
 
-def _chunk_body(
-    lines: Sequence[str], body: Sequence[ast.stmt], start: int, end: int, outer: str
+def chunk_definitions(
+    lines: Sequence[str], definitions: Sequence[Definition], start: int, end: int, outer: str = ""
 ) -> Iterator[Chunk]:
-    """Yield the chunks of the lines from `start` to before `end`, which contain the statements `body`."""
-    for node in body:
-        if not isinstance(node, _Definition):
-            continue
-        begin = max(_find_begin(lines, node, start), start)
-        stop = max(min(node.end_lineno or begin, end), begin)
+    """Yield the chunks of the lines from index `start` to before `end`, which contain `definitions`.
+
+    Their titles are the qualified names; `outer` is the name of the definition that has these lines.
+    """
+    for one in definitions:
+        begin = min(max(one.begin, start), end)
+        stop = max(min(one.stop, end), begin)
         yield from chunk_lines(lines, start, begin, outer)
-        name = f"{outer}.{node.name}" if outer else node.name
-        if isinstance(node, ast.ClassDef) and _count_chars(lines, begin, stop) > MOST_CHARS:
-            yield from _chunk_body(lines, node.body, begin, stop, name)
+        name = f"{outer}.{one.name}" if outer else one.name
+        if one.inner and _count_chars(lines, begin, stop) > MOST_CHARS:
+            yield from chunk_definitions(lines, one.inner, begin, stop, name)
         else:
             yield from chunk_lines(lines, begin, stop, name)
         start = stop
     yield from chunk_lines(lines, start, end, outer)
 
 
-def _find_begin(lines: Sequence[str], node: _Definition, start: int) -> int:
-    """Return the index of the first line of a definition with its decorators and the comments above it."""
-    begin = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]) - 1
-    while begin > start and lines[begin - 1].lstrip().startswith("#"):
+def find_first_line(lines: Sequence[str], begin: int, marks: tuple[str, ...]) -> int:
+    """Return the index of the first line of what begins at `begin`, with the lines above it that begin with
+    one of `marks`, such as comments."""
+    while begin > 0 and lines[begin - 1].lstrip().startswith(marks):
         begin -= 1
     return begin
+
+
+def _list_definitions(lines: Sequence[str], body: Sequence[ast.stmt]) -> Iterator[Definition]:
+    for node in body:
+        if isinstance(node, _PythonDefinition):
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]) - 1
+            inner = tuple(_list_definitions(lines, node.body)) if isinstance(node, ast.ClassDef) else ()
+            stop = node.end_lineno or node.lineno
+            yield Definition(find_first_line(lines, first, ("#",)), stop, node.name, inner)
 
 
 def _count_chars(lines: Sequence[str], start: int, end: int) -> int:

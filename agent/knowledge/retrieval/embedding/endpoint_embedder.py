@@ -71,9 +71,11 @@ class EndpointEmbedder:
         """Return the vectors in the order of the texts. Raises `ModelError` for an answer of another form."""
         try:
             rows = cast("list[dict[str, Any]]", json.loads(content)["data"])
-            ordered = sorted(rows, key=lambda row: int(row["index"]))
-            vectors = [[float(value) for value in row["embedding"]] for row in ordered]
-        except (ValueError, TypeError, KeyError, RecursionError):
+            # Some servers leave out the index 0, or all of them.
+            places = [int(row.get("index", at)) for at, row in enumerate(rows)]
+            ordered = sorted(zip(places, rows, strict=True), key=lambda one: one[0])
+            vectors = [[float(value) for value in row["embedding"]] for _, row in ordered]
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise self._make_error("its answer holds no vectors") from None
         lengths = {len(vector) for vector in vectors}
         if len(vectors) != count or len(lengths) != 1:

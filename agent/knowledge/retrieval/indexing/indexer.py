@@ -52,8 +52,14 @@ class IndexReport:
     """The chunks of the added and the changed files."""
     left_out: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """The path of each file that is not searched, and why, as a clause."""
+    changes: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    """`added`, `changed` or `removed`, and the path of the file; the first ones, if they are many."""
     is_complete: bool = True
     """False if the time was over before every file was read."""
+
+    def note_change(self, what: str, path: str) -> None:
+        if len(self.changes) < _MOST_NAMED:
+            self.changes.append((what, path))
 
     def leave_out(self, path: str, why: str) -> None:
         if len(self.left_out) < _MOST_NAMED:
@@ -116,7 +122,10 @@ class Indexer:
         for at in range(0, len(gone), _GROUP_FILES):
             some = gone[at : at + _GROUP_FILES]
             self.base = await run_in_thread(self._rows.write, self.base, (), some)
-        self.report.removed += sum(not source.problem for source in gone)
+        removed = [source.path for source in gone if not source.problem]
+        self.report.removed += len(removed)
+        for path in removed:
+            self.report.note_change("removed", path)
 
     async def _update_file(self, root: StoredRoot, path: str, stored: StoredSource | None) -> None:
         version = find_version(path)
@@ -180,8 +189,10 @@ class Indexer:
             self.report.leave_out(path, read.problem)
         elif stored is None:
             self.report.added += 1
+            self.report.note_change("added", path)
         else:
             self.report.changed += 1
+            self.report.note_change("changed", path)
         self.report.chunks += len(read.chunks)
 
     async def _write_group(self) -> None:

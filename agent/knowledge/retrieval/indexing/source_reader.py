@@ -18,6 +18,7 @@ from .....state.errors import UsageError
 from .....state.process.cancellation import run_in_thread
 from .....state.process.installation import make_install_command
 from .....state.search.knowledge_rows import StoredChunk, Unit
+from ..chunking.code_chunks import chunk_code, has_grammar
 from ..chunking.line_chunks import MOST_CHARS, Chunk, chunk_lines
 from ..chunking.structured_chunks import chunk_markdown, chunk_python
 
@@ -133,7 +134,9 @@ def split_text(text: str, path: str, masker: Masker) -> list[Chunk]:
     suffix = Path(path).suffix.lower()
     if suffix in _MARKDOWN:
         return chunk_markdown(text)
-    return chunk_python(text) if suffix in _PYTHON else chunk_lines(text.split("\n"))
+    if suffix in _PYTHON:
+        return chunk_python(text)
+    return chunk_code(text, suffix) if has_grammar(suffix) else chunk_lines(text.split("\n"))
 
 
 async def _split_pages(content: bytes, masker: Masker) -> list[Chunk]:

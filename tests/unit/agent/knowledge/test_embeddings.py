@@ -116,6 +116,33 @@ async def test_a_server_is_asked_in_batches_and_again_after_a_failure() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "path", "env", "key"),
+    [
+        ("gemini/embedding-2", "/v1beta/openai/embeddings", "GEMINI_BASE_URL", "Bearer key"),
+        ("ollama/nomic", "/v1/embeddings", "OLLAMA_HOST", None),
+    ],
+)
+async def test_gemini_and_ollama_are_asked_as_they_want_it(
+    name: str, path: str, env: str, key: str | None
+) -> None:
+    async def answer(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        texts = json.loads(seen.body)["input"]
+        rows = [{"object": "embedding", "embedding": embed(text)} for text in texts]
+        if env == "OLLAMA_HOST":
+            rows = [{**row, "index": at} for at, row in enumerate(rows)]
+        writer.write(page(json.dumps({"object": "list", "data": rows, "model": "m"}), "application/json"))
+
+    async with WebSite({path: answer}) as site:
+        address = site.url if env == "OLLAMA_HOST" else f"{site.url}{path.removesuffix('/embeddings')}"
+        model = connect_embedder(name, {env: address, "GEMINI_API_KEY": "key"}, {})
+        assert await model.embed(["log in", "banana"]) == [embed("log in"), embed("banana")]
+        (seen,) = site.seen
+        assert json.loads(seen.body)["model"] == name.partition("/")[2]
+        if key is not None:
+            assert seen.headers["authorization"] == key
+
+
+@pytest.mark.parametrize(
     ("answer", "sentence"),
     [
         (page("{}", "application/json"), "its answer holds no vectors"),

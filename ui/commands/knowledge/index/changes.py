@@ -15,6 +15,7 @@ from ....terminal.terminal import say
 from ....terminal.text.sanitize import one_line
 from .command import IndexCommand
 from .opened_library import OpenedLibrary, open_library
+from .watching import watch
 
 _MOST_NAMED = 5
 
@@ -44,6 +45,8 @@ async def update(command: IndexCommand) -> int:
             await _embed(opened, base, command.reembed)
         if not bases:
             say("There are no knowledge bases here. Make one: sandbur index add DIR")
+        if command.watch and bases:
+            await watch(opened, bases)
     return 0
 
 

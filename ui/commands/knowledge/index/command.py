@@ -27,7 +27,9 @@ class IndexCommand(ActionCommand):
             ("sandbur index search 'how do I resume a session?'", ""),
         ), home="listing.search"),
         "update": Action("", "index what has changed, and remove what is gone",
-                         (*_BASE, "--reembed"), home="changes.update"),
+                         (*_BASE, "--reembed", "--watch"), (
+            ("sandbur index update --watch", "follow the files until Ctrl-C"),
+        ), home="changes.update"),
         "remove": Action("[DIR|FILE|URL]", "remove what was added; without it, the whole base",
                          (*_BASE, "--yes"), home="changes.remove"),
     }  # fmt: skip
@@ -42,6 +44,7 @@ class IndexCommand(ActionCommand):
         "--limit", f"search: the best N (default {_MOST_FOUND})", _MOST_FOUND, type=count, metavar="N"
     )
     reembed: bool = switch("--reembed", "update: new vectors, by the model of the setting `embeddings`")
+    watch: bool = switch("--watch", "update: follow the files until Ctrl-C, a line per change")
     json: bool = switch("--json", "list, search: JSON on stdout, one object per line")
     yes: bool = switch("--yes", "remove: without a question")
 
@@ -58,6 +61,7 @@ class IndexCommand(ActionCommand):
             "--json": self.json,
             "--yes": self.yes,
             "--reembed": self.reembed,
+            "--watch": self.watch,
             "--limit": self.limit != _MOST_FOUND,
         }
         for name, is_given in given.items():
