@@ -152,6 +152,10 @@ class SessionSettings(Record):
     """The names of the tools for plans that the session was given when it began. Sessions of older versions
     have none.
     """
+    memory: str = Field(default="", exclude_if=lambda mode: not mode)
+    """How the session uses memory, as it was set when it began; empty: as the setting says that somebody
+    made.
+    """
     own_tools: dict[str, str] = Field(default_factory=dict, exclude_if=lambda tools: not tools)
     """Maps each tool that is not built in to the digest of its description for the model."""
     mode: ExecutionMode = "interactive"

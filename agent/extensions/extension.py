@@ -132,6 +132,9 @@ class Extension(Declared):
     forget_session: str = ""
     """The home of a function that takes the data folder and the id of a session that was deleted, and removes
     the files of the extension about it."""
+    rewind: str = ""
+    """The home of a function that takes the store, the id of a session and a step. It returns a `Rewind` (see
+    `agent/history/time_travel/rewinds.py`) of what the calls after the step changed beside files, or None."""
     verify: str = ""
     """The home of a function that takes the settings and all messages of a session. It returns what `sandbur
     sessions verify` adds: an object with the number `checked`, the sentences `problems`, and `files`, which

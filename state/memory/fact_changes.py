@@ -88,6 +88,10 @@ class FactOperation:
         self.statements.append((sql, (self.at, fact.id)))
         self.note(fact.id, "confirmed")
 
+    def set_path(self, fact: Fact) -> None:
+        """Write the path of a fact that changes otherwise in this operation, too."""
+        self.statements.append(("UPDATE facts SET path = ? WHERE id = ?", (fact.path, fact.id)))
+
     def move(self, fact: Fact, path: str) -> None:
         """Change the path of a valid fact."""
         self.statements.append(("UPDATE facts SET path = ? WHERE id = ?", (path, fact.id)))

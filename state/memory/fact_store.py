@@ -24,6 +24,7 @@ from .facts import (
     check_text,
     make_text_key,
 )
+from .retraction import ChangedPath, Retraction, apply_retraction, plan_retraction
 from .reversal import Reversal, plan_reversal
 
 OnDerived = Literal["forget", "supersede", "keep"]
@@ -227,6 +228,23 @@ class FactStore:
             operation.end(reversal.forgotten, "forgotten", fact_id)
             operation.end(reversal.superseded, "superseded", fact_id, fact_id)
             return reversal
+
+        return self.writer.change(author, plan)
+
+    def preview_take_back(self, changed: Sequence[ChangedPath]) -> Retraction:
+        """Return what `take_back` would do."""
+        return plan_retraction(self.rows, self.tenant, changed)
+
+    def take_back(self, changed: Sequence[ChangedPath], author: Author = UNNAMED) -> Retraction:
+        """Take back what calls did to paths, except where somebody else changed the same facts since.
+
+        A second time it does nothing.
+        """
+
+        def plan(operation: FactOperation) -> Retraction:
+            retraction = self.preview_take_back(changed)
+            apply_retraction(operation, retraction)
+            return retraction
 
         return self.writer.change(author, plan)
 

@@ -1,7 +1,27 @@
 """Memory: facts that outlive sessions, which a person and a model look up, correct and forget."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from ...config.setting import Setting
 from ...extensions.extension import CommandEntry, Extension, SlashEntry
+
+if TYPE_CHECKING:
+    from ....state.session import SessionSettings
+    from ...config.settings import Settings
+
+
+def find_set_mode(settings: Settings) -> str:
+    """Return the mode that somebody set, for a session that was given none when it began; else `off`."""
+    return str(settings.of("memory")) if "memory" in settings.sources else "off"
+
+
+def _is_used(settings: Settings, session: SessionSettings | None) -> bool:
+    if session is None:
+        return settings.of("memory") != "off"
+    return (session.memory or find_set_mode(settings)) != "off"
+
 
 EXTENSION = Extension(
     name="memory",
@@ -11,12 +31,12 @@ EXTENSION = Extension(
     settings=(
         Setting(
             "memory",
-            "off",
+            "agent",
             "choice",
             choices=("off", "agent", "static", "both"),
             variable="SANDBUR_MEMORY",
-            about="how the model uses memory: `off`; `agent`: by a tool; `static`: facts that match a message"
-            " come with it; `both`",
+            about="how a new session uses memory: `off`; `agent`: the model has a tool; `static`: facts that"
+            " match a message come with it; `both`",
             after="embeddings",
         ),
         Setting(
@@ -28,8 +48,9 @@ EXTENSION = Extension(
             after="memory",
         ),
     ),
+    rewind=".agent.knowledge.memory.memory_rewind:open_rewind",
     runtime=".agent.knowledge.memory.memory_runtime:MemoryRuntime",
-    is_used=lambda settings, session: settings.of("memory") != "off",
+    is_used=_is_used,
     of_agent=lambda definition: bool(definition.overrides.get("memory")),
     commands=(
         CommandEntry(

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from ....actions.ports import Tool, ToolContext, ToolSource
-from ....state.conversation.messages import Message
-from ....state.memory.facts import Provenance
-from ....state.search.words import list_parts
+from ....actions.ports import Tool, ToolSource
 from ....state.session import SessionSettings
 from ...runtime.agent_definition import Definition
-from ...runtime.extension_runtime import ExtensionRuntime, ProcessContext, SessionAdditions, SessionContext
-from ...session.secrets import masker_for
+from ...runtime.extension_runtime import (
+    ExtensionRuntime,
+    ProcessContext,
+    PromptSection,
+    SessionAdditions,
+    SessionContext,
+)
 from ...session.session import Session
-from .background import Background
-from .memories import Memories, open_facts
-from .memory_files import MemoryFiles
+from . import find_set_mode
 from .memory_tool import MemoryTool
-from .recall import recall
-from .scopes import find_scopes
+
+if TYPE_CHECKING:
+    from .session_memory import SessionMemory
 
 _WITH_TOOL, _WITH_BACKGROUND = ("agent", "both"), ("static", "both")
-_MOST_READ_MESSAGES = 60
-_LEAST_WORDS = 3
-_TAKEN_SHARE = 0.8
-"""The share of the words of a new fact that are in a result from which it was taken."""
 
 
 class MemoryRuntime(ExtensionRuntime):
@@ -35,18 +32,19 @@ class MemoryRuntime(ExtensionRuntime):
         super().__init__(process)
         self._sessions: WeakValueDictionary[str, Session] = WeakValueDictionary()
 
+    async def extend_prompt(self, cwd: Path, definition: Definition) -> PromptSection:
+        """Choose how a new session uses memory, which it keeps whatever the setting is later."""
+        if not definition.has_builtin_tools:
+            return PromptSection()
+        mode = definition.overrides.get("memory") or self.process.settings.of("memory")
+        return PromptSection(stored={"memory": str(mode)})
+
     def tool_sources(
         self, session: SessionSettings, definition: Definition, needs_model: bool
     ) -> Sequence[ToolSource]:
         if self._mode_of(session, definition) not in _WITH_TOOL:
             return ()
-        memories = self.open_memories(session, definition)
-
-        def open_files(context: ToolContext | None) -> MemoryFiles:
-            return MemoryFiles(memories, lambda text: self._find_origin(text, context))
-
-        store = self.process.store
-        return (MemorySource(MemoryTool(open_files, lambda id, query: recall(store, memories, id, query))),)
+        return (MemorySource(MemoryTool(lambda: self._open(session, definition))),)
 
     def open_session(self, context: SessionContext) -> SessionAdditions:
         def begin(session: Session) -> None:
@@ -55,17 +53,15 @@ class MemoryRuntime(ExtensionRuntime):
         mode = self._mode_of(context.settings, context.definition)
         if mode not in _WITH_BACKGROUND or not context.has_model:
             return SessionAdditions(on_open=begin)
-        memories = self.open_memories(context.settings, context.definition)
         most = self.process.settings.of("memory_facts")
-        layer = Background(memories, most, lambda: self._list_history(context.id))
+        layer = self._open(context.settings, context.definition).make_background(context.id, most)
         return SessionAdditions(on_open=begin, middleware=(layer,))
 
-    def open_memories(self, session: SessionSettings, definition: Definition) -> Memories:
-        """Return the memory of a session."""
-        cwd = Path(session.cwd)
-        scopes = find_scopes(cwd, session.user, definition.name)
-        mask = masker_for(self.process.env, cwd).text
-        return Memories(open_facts(self.process.store), scopes, mask, f"model {session.model}"[:255])
+    def _open(self, session: SessionSettings, definition: Definition) -> SessionMemory:
+        # Most sessions have the tool and never call it.
+        from .session_memory import SessionMemory
+
+        return SessionMemory(self.process, self._sessions, session, definition.name)
 
     def _mode_of(self, session: SessionSettings, definition: Definition) -> str:
         # The setting of a person concerns the agent of the command; an agent of a program decides for itself.
@@ -74,44 +70,7 @@ class MemoryRuntime(ExtensionRuntime):
             return str(own)
         if not definition.has_builtin_tools:
             return "off"
-        settings = self.process.settings_of_folder(Path(session.cwd))
-        return str(settings.of("memory"))
-
-    def _list_history(self, session_id: str) -> Sequence[Message]:
-        session = self._sessions.get(session_id)
-        return () if session is None else tuple(session.state.chat_history)
-
-    def _find_origin(self, text: str, context: ToolContext | None) -> Provenance:
-        """Return where a new text comes from: the result from which it was taken, or else the model."""
-        if context is None:
-            return Provenance(origin="model")
-        session = self._sessions.get(context.session_id)
-        step = None if session is None else session.last_sequence + 1
-        read = () if session is None else islice(reversed(session.state.active_history), _MOST_READ_MESSAGES)
-        source = find_source(text, read)
-        return Provenance(
-            origin="tool" if source else "model",
-            session_id=context.session_id,
-            step=step,
-            call_id=source or context.call_id,
-        )
-
-
-def find_source(text: str, messages: Iterable[Message]) -> str:
-    """Return the id of the call whose result has most words of a text; empty if no result has enough.
-
-    The words of the person's messages do not count: a fact with only those is the person's own.
-    """
-    read = list(messages)
-    of_person = {word for one in read if one.origin == "person" for word in list_parts(one.text)}
-    words = {*list_parts(text)} - of_person
-    if len(words) < _LEAST_WORDS:
-        return ""
-    for message in read:
-        for result in message.tool_results:
-            if len(words & {*list_parts(result.content)}) >= _TAKEN_SHARE * len(words):
-                return result.call_id
-    return ""
+        return session.memory or find_set_mode(self.process.settings_of_folder(Path(session.cwd)))
 
 
 class MemorySource:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -15,9 +15,11 @@ from ....actions.tools.schema import PlainText, ToolArguments, whole
 from ....state.calls import VIRTUAL, Effect, FileChange
 from ....state.errors import UsageError
 from ....state.process.crashpoints import reach
-from .memory_files import MemoryFiles, PlannedChange
-from .page_file import PAGE, PageFile, describe_page, is_page
-from .scopes import is_root
+from .page_file import PAGE, PageFile, describe_page, is_page, is_root
+
+if TYPE_CHECKING:
+    from .memory_files import MemoryFiles, PlannedChange
+    from .session_memory import SessionMemory
 
 NAME = "memory"
 _NEEDED = {
@@ -64,19 +66,20 @@ class MemoryArguments(ToolArguments):
     query: str | None = None
 
 
-Recall = Callable[[str, str], str]
-"""Takes a session id and a query; returns what was found, for the model."""
-
-
 class MemoryTool(BuiltinTool[MemoryArguments]):
     effect: Effect = "verifiable"
     traits = ToolTraits(subject="path", summary_arguments=("command", "path"), asks="never")
 
-    def __init__(self, open_files: Callable[[ToolContext | None], MemoryFiles], recall: Recall) -> None:
-        """`open_files` returns the files for a call, or, with None, those for checking what calls did."""
+    def __init__(self, open_memory: Callable[[], SessionMemory]) -> None:
+        """`open_memory` returns the memory of the session; a session whose model never calls opens none."""
         super().__init__(NAME, _DESCRIPTION, MemoryArguments)
-        self._open = open_files
-        self._recall = recall
+        self._open_memory = open_memory
+        self._memory: SessionMemory | None = None
+
+    @property
+    def memory(self) -> SessionMemory:
+        self._memory = self._memory or self._open_memory()
+        return self._memory
 
     def parse(self, arguments: str) -> MemoryArguments:
         parsed = super().parse(arguments)
@@ -101,14 +104,14 @@ class MemoryTool(BuiltinTool[MemoryArguments]):
         if arguments.command in _READING or _concerns_page(arguments):
             return Prepared((), {})
         try:
-            planned = await asyncio.to_thread(_plan, self._open(context), arguments)
+            planned = await asyncio.to_thread(_plan, self.memory.open_files(context), arguments)
         except UsageError as problem:
             return _fail(problem)
         return Prepared(planned.changes, {}, planned)
 
     async def verify(self, changes: Sequence[FileChange]) -> Verified:
         """Compare the memory with the prepared changes."""
-        files = self._open(None)
+        files = self.memory.open_files(None)
 
         def look() -> set[Verified]:
             return {_compare(files, change) for change in changes}
@@ -125,7 +128,7 @@ class MemoryTool(BuiltinTool[MemoryArguments]):
             return _fail(problem)
 
     def _run_on_page(self, arguments: MemoryArguments, context: ToolContext) -> ToolOutcome:
-        page = PageFile(context.page, self._open(context).memories.mask)
+        page = PageFile(context.page, self.memory.memories.mask)
         match arguments.command:
             case "view":
                 return ToolOutcome("ok", page.view())
@@ -143,14 +146,14 @@ class MemoryTool(BuiltinTool[MemoryArguments]):
 
     async def _run(self, arguments: MemoryArguments, context: ToolContext) -> str:
         if arguments.command == "view":
-            found = await asyncio.to_thread(self._open(context).view, arguments.path or "")
+            found = await asyncio.to_thread(self.memory.open_files(context).view, arguments.path or "")
             line = describe_page(context.page or "") if is_root(arguments.path or "") else ""
             return "\n".join(filter(None, (found, line)))
         if arguments.command == "recall":
-            return await asyncio.to_thread(self._recall, context.session_id, arguments.query or "")
+            return await asyncio.to_thread(self.memory.recall, context.session_id, arguments.query or "")
         work: Any = None if context.prepared is None else context.prepared.work
-        if not isinstance(work, PlannedChange):
-            work = await asyncio.to_thread(_plan, self._open(context), arguments)
+        if work is None:
+            work = await asyncio.to_thread(_plan, self.memory.open_files(context), arguments)
         reach("memory_before_change")
         done = await asyncio.to_thread(work.make)
         reach("memory_changed")

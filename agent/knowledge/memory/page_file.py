@@ -8,15 +8,19 @@ from dataclasses import dataclass
 from ....actions.turn.session_page import MOST_PAGE_BYTES, check_page
 from ....state.conversation.messages import PageEdit
 from ....state.errors import UsageError
-from .scopes import ROOT
 
-PAGE = f"{ROOT}/session.md"
+PAGE = "/memories/session.md"
 _OF_A_CALL = "The page of the session can be changed only by a call of your own."
 
 
 def is_page(path: str | None) -> bool:
     """Return whether a virtual path is that of the page."""
     return [part for part in (path or "").split("/") if part] == PAGE.split("/")[1:]
+
+
+def is_root(path: str) -> bool:
+    """Return whether a virtual path is that of all files of memory."""
+    return path.strip("/") == PAGE.split("/")[1]
 
 
 def describe_page(text: str) -> str:

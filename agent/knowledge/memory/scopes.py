@@ -65,11 +65,6 @@ def name_path(fact: Fact) -> str:
     return f"{ROOT}/{fact.scope.kind}/{fact.path.removeprefix(MEMORIES) or fact.id}"
 
 
-def is_root(path: str) -> bool:
-    """Return whether a virtual path is `/memories` itself."""
-    return path.strip("/") == ROOT[1:]
-
-
 class VirtualPath(NamedTuple):
     """A virtual path, taken apart."""
 

@@ -1,6 +1,6 @@
 """The file changes by the calls of a session, and the contents before each change."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ...calls import FileChange
@@ -80,8 +80,14 @@ class LineageFiles:
 
     def list_changes(self, seq: int = -1) -> list[RecordedChange]:
         """Return the changes on the disk from step `seq` on, the oldest first."""
-        recorded = (found for history, last in self._histories for found in history.list_changes(seq, last))
-        return [found for found in recorded if not found.change.is_virtual]
+        return [found for found in self._list_recorded(seq) if not found.change.is_virtual]
+
+    def list_virtual_changes(self, seq: int = -1) -> list[RecordedChange]:
+        """Return the changes in back ends and in memory from step `seq` on, the oldest first."""
+        return [found for found in self._list_recorded(seq) if found.change.is_virtual]
+
+    def _list_recorded(self, seq: int) -> Iterator[RecordedChange]:
+        return (found for history, last in self._histories for found in history.list_changes(seq, last))
 
     def read_content(self, digest: str) -> bytes | None:
         return self._histories[-1][0].read_content(digest)

@@ -22,7 +22,8 @@ POINTS = [
         "memory_changed",
         "tool_ran",
     )
-]
+] + [f"{point}:{number}" for number in (4, 5) for point in ("started_after_commit", "tool_ran")]
+PAGE = "Done: the port\nNext: the name"
 FACTS = [["The port is 8080", "superseded", "/memories/port.md"],
          ["The port is 9090", "valid", "/memories/net.md"]]  # fmt: skip
 
@@ -34,7 +35,7 @@ def run(folder: Path, point: str = "") -> Ended:
 
 def check(folder: Path, ended: Ended) -> None:
     assert ended.code == 0, ended.err
-    assert json.loads(ended.out) == {"status": "done", "results": 3, "facts": FACTS}
+    assert json.loads(ended.out) == {"status": "done", "results": 5, "page": PAGE, "facts": FACTS}
     store = Store.open(f"sqlite:///{folder}/store.db")
     facts = FactStore(store.database)
     happened = [one.what for id in _list_ids(store) for one in facts.history(id)]
@@ -53,6 +54,30 @@ def test_each_change_of_memory_happens_once_wherever_the_process_dies(tmp_path: 
     died = run(tmp_path, point)
     assert died.code == -signal.SIGKILL, died.err
     check(tmp_path, run(tmp_path))
+
+
+def test_a_page_that_was_half_written_when_the_process_died_is_written_once(tmp_path: Path) -> None:
+    assert run(tmp_path, "tool_ran:5").code == -signal.SIGKILL
+    check(tmp_path, run(tmp_path))
+
+
+@pytest.mark.parametrize("point", ["fact_change_planned", "fact_change_committed"])
+def test_taking_memory_back_happens_as_a_whole_or_not_at_all(tmp_path: Path, point: str) -> None:
+    url = f"sqlite:///{tmp_path}/store.db"
+    assert run(tmp_path).code == 0
+    died = run_victim("agents/rewind_victim", url, point=point)
+    assert died.code == -signal.SIGKILL, died.err
+    store = Store.open(url)
+    facts = FactStore(store.database)
+    is_done = point == "fact_change_committed"
+    states = {facts.get(id).state for id in _list_ids(store)}
+    assert states == {"forgotten" if is_done else "valid", "superseded"}
+    again = run_victim("agents/rewind_victim", url)
+    assert again.code == 0, again.err
+    assert again.out.strip() == ("" if is_done else "forgotten: /memories/project/net.md")
+    assert "valid" not in {facts.get(id).state for id in _list_ids(store)}
+    assert store.database.find_problems() == []
+    store.close()
 
 
 def test_a_correction_that_was_made_when_the_process_died_is_not_made_again(tmp_path: Path) -> None:

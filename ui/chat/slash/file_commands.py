@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ....agent.config.paths import repository_root
 from ....agent.history.time_travel.branches import restore_files, restore_plan
+from ....agent.history.time_travel.rewinds import apply_rewinds, preview_rewinds
 from ....agent.history.time_travel.touched_files import TouchedFiles, differences_of_steps
 from ....agent.history.timeline import TimelineStep, list_timeline
 from ....agent.runtime.prompts import FILE_NAME, find_instructions
@@ -82,7 +83,7 @@ def _difference_lines(one: FileDifference) -> Iterator[Line]:
 
 
 async def undo(context: SlashContext, words: str) -> SlashResult:
-    """Restore the files that the last turn changed; their present content is kept in the store."""
+    """Restore the files that the last turn changed, and its memory; nothing that is replaced is lost."""
     session, runtime = context.session, context.runtime
     step = await _last_message(context)
     if step is None:
@@ -90,26 +91,37 @@ async def undo(context: SlashContext, words: str) -> SlashResult:
         return DONE
     folders = [Path(each) for each in (session.settings.cwd, *session.settings.add_dirs)]
     plan = await restore_plan(runtime.store, session.id, step.seq, folders)
-    if not plan.steps:
-        left = (f"  {one_line(path)}: {one_line(reason)}" for path, reason in plan.skipped)
-        tell(context, "The last turn changed no files that could be brought back.", *left)
+    memory = await preview_rewinds(runtime.store, session.id, step.seq)
+    if not plan.steps and not memory.done:
+        left = [f"{path}: {reason}" for path, reason in plan.skipped]
+        lines = (f"  {one_line(line)}" for line in (*left, *memory.kept))
+        tell(context, "The last turn changed no files that could be brought back.", *lines)
         return DONE
     names = [one_line(str(one.path)) for one in plan.steps]
-    tell(
-        context, f"Since `{one_line(step.text)}` these files were changed:", *(f"  {name}" for name in names)
-    )
+    for head, found in (("these files were changed", names), ("memory was changed", memory.lines)):
+        if found:
+            lines = (f"  {one_line(line)}" for line in found)
+            tell(context, f"Since `{one_line(step.text)}` {head}:", *lines)
     question = context.questions
     choices = {"y": "bring them back", "n": "leave them"}
     key = await context.wait(question.key("Bring them back?", choices), question.leave)
-    if key != "y":
-        return DONE
-    done = await restore_files(runtime.store, session.id, step.seq, session.id)
-    tell(context, *format_restored(*done))
+    if key == "y":
+        await _take_back(context, step, names)
+    return DONE
+
+
+async def _take_back(context: SlashContext, step: TimelineStep, names: Sequence[str]) -> None:
+    """Restore these files and the memory of the turn, and inform the model."""
+    store, session = context.runtime.store, context.session
+    if names:
+        tell(context, *format_restored(*await restore_files(store, session.id, step.seq, session.id)))
+    memory = await apply_rewinds(store, session.id, step.seq)
+    tell(context, *map(one_line, (*memory.lines, *memory.hints)))
     if not session.state.turn_open:
-        note = "The person has taken back what the last turn changed in these files: " + ", ".join(names)
+        changed = ", ".join((*names, *map(one_line, memory.done)))
+        note = f"The person has taken back what the last turn changed in these files: {changed}"
         session.change_history(session.state.chat_history.append(runtime_message(note)))
         await context.follow(session.note("/undo", "The model is informed."))
-    return DONE
 
 
 async def _last_message(context: SlashContext) -> TimelineStep | None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ....agent.history.time_travel.branches import restore_files
+from ....agent.history.time_travel.rewinds import apply_rewinds, preview_rewinds
 from ....agent.history.timeline import TimelineStep, list_timeline
 from ....state.application import ApplicationState
 from ....state.store.store import Store
@@ -13,14 +14,14 @@ from ...terminal.text.sanitize import one_line, plain
 from ...terminal.text.times import local_time
 from ..input.files.mentions import line_without_files, without_files
 from ..menu import Choice, Picker
-from .command import DONE, SlashContext, SlashResult
+from .command import DONE, SlashContext, SlashResult, tell
 from .picking import wait_for_pick
 
 _MAX_LISTED = 600
 _MOST_FILES = 6
 _WHAT = {
     "c": "the conversation only; files stay as they are",
-    "f": "the conversation and the files that it changed",
+    "f": "the conversation, and the files and the memory that it changed",
 }
 
 
@@ -104,13 +105,17 @@ async def _rewound(context: SlashContext, step: TimelineStep) -> tuple[str, str,
     If the step is a message of the person, the fork starts before it and the message is the draft.
     """
     runtime, session = context.runtime, context.session
+    is_message = step.kind == "message"
+    at = max(0, step.seq - is_message)
+    memory = await preview_rewinds(runtime.store, session.id, at)
+    if memory.lines:
+        lines = (f"  {one_line(line)}" for line in memory.lines)
+        tell(context, "Since then memory was changed; taken back with the files would be:", *lines)
     key = await context.questions.key("Bring back what?", _WHAT)
     if not key:
         return None
-    is_message = step.kind == "message"
     message = runtime.store.show(session.id, step.seq).state.chat_history.last if is_message else None
     draft = without_files(message.text) if message is not None else ""
-    at = max(0, step.seq - is_message)
     # The present mode stays, because the earlier one may allow more.
     mode = session.state.execution_mode
     changes: dict[str, Any] = {}
@@ -119,5 +124,8 @@ async def _rewound(context: SlashContext, step: TimelineStep) -> tuple[str, str,
     elif runtime.store.show(session.id, at).state.execution_mode != mode:
         changes = {"execution_mode": mode}
     forked = await runtime.fork(session.id, at, changes)
-    lines = format_restored(*await restore_files(runtime.store, session.id, at, forked)) if key == "f" else ()
-    return forked, draft, tuple(lines)
+    if key != "f":
+        return forked, draft, ()
+    lines = (*format_restored(*await restore_files(runtime.store, session.id, at, forked)),)
+    report = await apply_rewinds(runtime.store, session.id, at)
+    return forked, draft, (*lines, *map(one_line, (*report.lines, *report.hints)))

@@ -1,6 +1,6 @@
-"""A session whose model writes and corrects a fact, and dies: memory_victim.py URL FOLDER
+"""A session whose model writes and corrects a fact and its page, and dies: memory_victim.py URL FOLDER
 
-Another run goes on from there. The results of the calls and the facts are printed.
+Another run goes on from there. The results of the calls, the facts and the page are printed.
 """
 
 import asyncio
@@ -12,11 +12,15 @@ from sandbur import Agent, Memory
 from sandbur.state.store.store import Store
 from sandbur.testing import ScriptedModel, ToolCall
 
-FILE = "/memories/project/port.md"
+FILE, PAGE = "/memories/project/port.md", "/memories/session.md"
 TURNS = [
     ToolCall("memory", command="create", path=FILE, file_text="The port is 8080"),
     ToolCall("memory", command="str_replace", path=FILE, old_str="8080", new_str="9090"),
     ToolCall("memory", command="rename", old_path=FILE, new_path="/memories/project/net.md"),
+    [
+        ToolCall("memory", command="create", path=PAGE, file_text="Done: the port"),
+        ToolCall("memory", command="insert", path=PAGE, insert_line=1, insert_text="Next: the name"),
+    ],
     "Done.",
 ]
 
@@ -36,10 +40,11 @@ async def main(url: str, folder: Path) -> None:
     agent = Agent(model, memory="agent", cwd=folder, store=url)
     async with agent.session("s1") as session:
         result = await (session.run("The port moves.") if begun is None else session.run())
+        page = session.page
         texts = [one.content for message in session.history for one in message.tool_results]
     facts = await Memory.of_agent(agent).list(all=True)
     found = sorted((fact.text, fact.state, fact.path) for fact in facts)
-    print(json.dumps({"status": result.status, "results": len(texts), "facts": found}))
+    print(json.dumps({"status": result.status, "results": len(texts), "page": page, "facts": found}))
 
 
 asyncio.run(main(sys.argv[1], Path(sys.argv[2])))

@@ -1,5 +1,6 @@
 """A session keeps a page in view of its model, whatever is compressed; the model and the person write it."""
 
+import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -196,5 +197,6 @@ def test_the_page_is_shown_with_the_session(desk: Desk, command: Command) -> Non
     assert forked.code == 0, forked.err
     shown = command.run("sessions", "show", forked.out.strip())
     assert "page      in view in every request:\n  Port: 8080" in shown.out
-    assert command.run("sessions", "show", forked.out.strip(), "--json").result["page"] == "Port: 8080"
-    assert "Port: 8080" in command.run("report", forked.out.strip(), "--format", "markdown").out
+    shown = command.run("sessions", "show", forked.out.strip(), "--json")
+    assert json.loads(shown.out)["page"] == "Port: 8080"
+    assert "Port: 8080" in command.run("sessions", "export", forked.out.strip(), "--format", "md").out
