@@ -21,9 +21,9 @@ from .words import (
     measure_bytes,
 )
 
-_MOST_QUERY_WORDS = 20
+_MOST_QUERY_WORDS = 16
 """Of a longer query, the longest words are searched for: they are the rarest ones."""
-_ENOUGH = 32
+_ENOUGH = 16
 """A list with fewer documents is read again in the next larger sample."""
 _MOST_LISTED = 1000
 """The most documents of one list that are read. Lists of samples are shorter: about 250 at most."""
@@ -32,6 +32,8 @@ _MOST_SHARED_LIST = 8192
 _MOST_COMMON = 4
 _MOST_RARE, _MOST_TOGETHER = 128, 48
 _MOST_AT_ONCE = 500
+_MOST_REFERENCE = 64
+"""The most documents of the sample in which parts of words are counted: those that were found have many."""
 _EVERY = ""
 """Stands for the word that each document has."""
 
@@ -73,7 +75,8 @@ class Candidates:
         for word, one in samples.items():
             counts[find_stem(word)] = max(counts.get(find_stem(word), 0), one.estimate)
         total = max([every.estimate, *counts.values()])
-        return self._ranker.rank(self._ranker.compare(rows, unknown), counts, total)
+        others = self._ranker.compare(self._load(every.keys[:_MOST_REFERENCE], collections))
+        return self._ranker.rank(self._ranker.compare(rows, unknown), counts, total, others)
 
     def _sample(self, words: Sequence[str], *, is_inside: bool) -> dict[str, _Sample]:
         """Return the documents of each word from the smallest sample that has enough of them.

@@ -111,11 +111,18 @@ class Ranker:
                 known[word] = _Match((*stems,), grams)
         return known
 
-    def rank(self, found: Sequence[Matches], counts: Mapping[str, int], total: int) -> list[Ranked]:
+    def rank(
+        self,
+        found: Sequence[Matches],
+        counts: Mapping[str, int],
+        total: int,
+        others: Sequence[Matches] = (),
+    ) -> list[Ranked]:
         """Return the documents with enough in common with the query, the best one first.
 
         `counts` maps stems to the number of documents with them, of `total`. Stems that are not in it are
-        counted in `found`, like the parts of words.
+        counted in `found`. Parts of words are counted in `others`, documents that were not chosen by the
+        query, or else in `found`.
         """
         counted = Counter(stem for one in found for stem in one.words)
         weights = {stem: _weigh(counts.get(stem, counted[stem]), total) for stem in self._stems}
@@ -124,8 +131,8 @@ class Ranker:
         adjacent = Counter(pair for one in found for pair in one.pairs)
         pairs = {pair: _weigh(adjacent[pair], total) for pair in self._pairs}
         by_pairs = _score([one.pairs for one in found], norms, pairs, _WORD_K1)
-        shared = Counter(gram for one in found for gram in one.grams)
-        rarity = {gram: _weigh(shared[gram], len(found)) for gram in self._grams}
+        shared = Counter(gram for one in others or found for gram in one.grams)
+        rarity = {gram: _weigh(shared[gram], len(others or found)) for gram in self._grams}
         by_grams = _score([one.grams for one in found], norms, rarity, _GRAM_K1)
         scores = _sum_scores(
             [by_word + by_pair for by_word, by_pair in zip(by_words, by_pairs, strict=True)], by_grams
