@@ -6,18 +6,18 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from ..databases.database import Database, GuardedUpdate, LateTables, Statement, exists, insert
+from ..databases.database import Database, GuardedUpdate, Statement, exists, insert
 from ..databases.schema import make_index_key
 from ..errors import GuardFailed, UsageError
 from ..process.clock import now
 from ..process.crashpoints import reach
+from . import open_knowledge_tables
 from .documents import DocumentIndex, IndexedText, TextHit
 from .vectors import StoredVector, VectorIndex, VectorModel, unpack_vector
 from .words import digest_text
 
 Unit = Literal["line", "page"]
 """What the numbers of a chunk count."""
-_VERSION = 1
 _MOST_AT_ONCE = 200
 """The most sources that one transaction removes."""
 TABLES = (
@@ -132,7 +132,7 @@ class KnowledgeRows:
     def __init__(self, database: Database, tenant: str = "") -> None:
         self._database = database
         self._tenant = tenant
-        self._tables = LateTables(database, "knowledge", _VERSION, TABLES, "knowledge bases")
+        self._tables = open_knowledge_tables(database, TABLES)
         self.index = DocumentIndex(database)
 
     def list_bases(self, scopes: Sequence[str] | None = None) -> list[StoredBase]:

@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 
 from ....actions.ports import Tool, ToolSource
 from ....state.session import SessionSettings
+from ...extensions.extension import load
 from ...runtime.agent_definition import Definition
 from ...runtime.extension_runtime import (
     ExtensionRuntime,
@@ -22,8 +23,9 @@ from . import find_set_mode
 from .memory_tool import MemoryTool
 
 if TYPE_CHECKING:
-    from .session_memory import SessionMemory
+    from .memory_access import MemoryAccess
 
+_ACCESS = ".agent.knowledge.memory.memory_access:MemoryAccess"
 _WITH_TOOL, _WITH_BACKGROUND = ("agent", "both"), ("static", "both")
 
 
@@ -57,11 +59,10 @@ class MemoryRuntime(ExtensionRuntime):
         layer = self._open(context.settings, context.definition).make_background(context.id, most)
         return SessionAdditions(on_open=begin, middleware=(layer,))
 
-    def _open(self, session: SessionSettings, definition: Definition) -> SessionMemory:
+    def _open(self, session: SessionSettings, definition: Definition) -> MemoryAccess:
         # Most sessions have the tool and never call it.
-        from .session_memory import SessionMemory
-
-        return SessionMemory(self.process, self._sessions, session, definition.name)
+        access: MemoryAccess = load(_ACCESS)(self.process, self._sessions, session, definition.name)
+        return access
 
     def _mode_of(self, session: SessionSettings, definition: Definition) -> str:
         # The setting of a person concerns the agent of the command; an agent of a program decides for itself.

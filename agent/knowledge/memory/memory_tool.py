@@ -18,8 +18,8 @@ from ....state.process.crashpoints import reach
 from .page_file import PAGE, PageFile, describe_page, is_page, is_root
 
 if TYPE_CHECKING:
+    from .memory_access import MemoryAccess
     from .memory_files import MemoryFiles, PlannedChange
-    from .session_memory import SessionMemory
 
 NAME = "memory"
 _NEEDED = {
@@ -70,14 +70,14 @@ class MemoryTool(BuiltinTool[MemoryArguments]):
     effect: Effect = "verifiable"
     traits = ToolTraits(subject="path", summary_arguments=("command", "path"), asks="never")
 
-    def __init__(self, open_memory: Callable[[], SessionMemory]) -> None:
+    def __init__(self, open_memory: Callable[[], MemoryAccess]) -> None:
         """`open_memory` returns the memory of the session; a session whose model never calls opens none."""
         super().__init__(NAME, _DESCRIPTION, MemoryArguments)
         self._open_memory = open_memory
-        self._memory: SessionMemory | None = None
+        self._memory: MemoryAccess | None = None
 
     @property
-    def memory(self) -> SessionMemory:
+    def memory(self) -> MemoryAccess:
         self._memory = self._memory or self._open_memory()
         return self._memory
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ....actions.ports import ToolSource
-from ....state.search.knowledge_rows import KnowledgeRows
+from ....state.search import open_knowledge_tables
 from ....state.session import SessionSettings
 from ...extensions.extension import FindCitedFiles, load
 from ...runtime.agent_definition import Definition
@@ -18,6 +18,7 @@ from .scopes import PROJECT_BASE, find_project_scope, list_scopes
 
 _TOOL = ".agent.knowledge.retrieval.retrieve_tool"
 _LINKS = ".agent.knowledge.retrieval.cited_files:make_link_finder"
+_ROWS = ".state.search.knowledge_rows:KnowledgeRows"
 _OF_FOLDER = ".agent.knowledge.retrieval.session_bases:make_tool_source"
 
 
@@ -64,7 +65,10 @@ class RetrievalRuntime(ExtensionRuntime):
 
     def _find_names(self, cwd: Path, wanted: Sequence[str]) -> tuple[str, ...]:
         """Return the names of the bases that exist: those of the setting, and the project's own one."""
-        known = KnowledgeRows(self.process.store.database, self.process.store.tenant)
+        if not open_knowledge_tables(self.process.store.database).are_there():
+            return ()
+        open_rows: Any = load(_ROWS)
+        known = open_rows(self.process.store.database, self.process.store.tenant)
         bases = known.list_bases(list_scopes(cwd))
         here = find_project_scope(cwd)
         own = [base.name for base in bases if base.scope == here and base.name == PROJECT_BASE]

@@ -1,7 +1,22 @@
 """Trials: runs whose workspace is a copy, and what they changed in it."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from ...config.setting import Setting
 from ...extensions.extension import CommandEntry, Extension, SlashEntry
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VARIABLE = "SANDBUR_TRIAL"
+"""The environment variable with the id of the trial that a process works in."""
+
+
+def trials_folder(home: Path) -> Path:
+    return home / "trials"
+
 
 EXTENSION = Extension(
     name="trials",

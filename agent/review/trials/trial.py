@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
@@ -18,9 +18,10 @@ from ....actions.workspace.paths import format_path
 from ....state.conversation.content import Record
 from ....state.errors import UsageError
 from ....state.process.crashpoints import reach
+from ....state.session import SessionSettings
+from . import VARIABLE as VARIABLE
+from . import trials_folder as trials_folder
 
-VARIABLE = "SANDBUR_TRIAL"
-"""The environment variable with the id of the trial that a process works in."""
 MOUNT_NAME = "sandbur-trial-"
 """The start of the names of a trial's overlays."""
 TrialKind = Literal["overlay", "reflink", "copy"]
@@ -188,10 +189,6 @@ class TrialPlace:
                 copies.parent.rmdir()
 
 
-def trials_folder(home: Path) -> Path:
-    return home / "trials"
-
-
 def copies_folder(home: Path) -> Path:
     """Return the folder of the copies that are no overlays: beside the data folder, which tools may not
     change."""
@@ -289,3 +286,42 @@ def remove_of_session(home: Path, session_id: str) -> None:
     if (trials_folder(home) / session_id).is_dir():
         with suppress(UsageError, OSError):
             TrialPlace(home, session_id).remove()
+
+
+def find_own_trial(home: Path, env: Mapping[str, str]) -> Trial | None:
+    """Return the trial in whose copy this process works, or None."""
+    place = TrialPlace(home, env.get(VARIABLE) or "none")
+    if not place.folder.is_dir():
+        return None
+    trial = place.load()
+    return trial if place.is_inside(trial) else None
+
+
+def require_inside(home: Path, session_id: str, settings: SessionSettings) -> Trial:
+    """Return the trial of a session if this process works in its copy, and so does the session.
+
+    Raises `UsageError` otherwise.
+    """
+    place = TrialPlace(home, settings.trial)
+    if not place.folder.is_dir():
+        raise UsageError(
+            f"Session {session_id} worked in trial {settings.trial}, whose copy is gone.",
+            "Begin a new session.",
+        )
+    trial = place.load()
+    if trial.state == "applied":
+        raise UsageError(
+            f"Session {session_id} worked in trial {trial.id}, which is applied.", "Begin a new session."
+        )
+    if not place.is_inside(trial):
+        raise UsageError(
+            f"Session {session_id} works in a copy of {trial.cwd}, and this process is not in that copy.",
+            f"Open it with: sandbur -r {session_id}",
+        )
+    for folder in (settings.cwd, *settings.add_dirs):
+        if not trial.contains(Path(folder)):
+            raise UsageError(
+                f"The folder {folder} is not in the copy of trial {trial.id}.",
+                "Leave the folder out, or begin a new trial with it.",
+            )
+    return trial

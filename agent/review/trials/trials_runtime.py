@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ....actions.ports import ToolSource
-from ....state.errors import UsageError
 from ....state.session import SessionSettings
 from ...extensions.extension import load
 from ...runtime.agent_definition import Definition
 from ...runtime.extension_runtime import ExtensionRuntime, PromptSection, SessionAdditions, SessionContext
-from .trial import VARIABLE, Trial, TrialPlace, trials_folder
+from . import VARIABLE, trials_folder
+
+if TYPE_CHECKING:
+    from .trial import Trial
 
 _SOURCE = ".agent.review.trials.applying.tool:ApplySource"
+_FIND_OWN = ".agent.review.trials.trial:find_own_trial"
+_REQUIRE_INSIDE = ".agent.review.trials.trial:require_inside"
 _FIND_ISOLATED = ".agent.agents.markdown.agent_files:has_isolated_agents"
 _PROMPT = (
     "This run is a trial: you work in a copy of the folder. Changes of files stay in the copy until a person"
@@ -54,7 +59,9 @@ class TrialsRuntime(ExtensionRuntime):
         return False
 
     async def extend_prompt(self, cwd: Path, definition: Definition) -> PromptSection:
-        trial = find_own_trial(self.process.settings.home, self.process.env)
+        if not self.process.env.get(VARIABLE):
+            return PromptSection()
+        trial: Trial | None = load(_FIND_OWN)(self.process.settings.home, self.process.env)
         if trial is None or not trial.contains(cwd):
             return PromptSection()
         prompt = _PROMPT + _OVERLAY_PROMPT if trial.kind == "overlay" else _PROMPT
@@ -63,44 +70,5 @@ class TrialsRuntime(ExtensionRuntime):
     def open_session(self, context: SessionContext) -> SessionAdditions:
         """Raises `UsageError` if a session with a model would work outside of the copy of its trial."""
         if context.has_model and context.settings.trial:
-            require_inside(self.process.settings.home, context.id, context.settings)
+            load(_REQUIRE_INSIDE)(self.process.settings.home, context.id, context.settings)
         return SessionAdditions()
-
-
-def find_own_trial(home: Path, env: Mapping[str, str]) -> Trial | None:
-    """Return the trial in whose copy this process works, or None."""
-    place = TrialPlace(home, env.get(VARIABLE) or "none")
-    if not place.folder.is_dir():
-        return None
-    trial = place.load()
-    return trial if place.is_inside(trial) else None
-
-
-def require_inside(home: Path, session_id: str, settings: SessionSettings) -> Trial:
-    """Return the trial of a session if this process works in its copy, and so does the session.
-
-    Raises `UsageError` otherwise.
-    """
-    place = TrialPlace(home, settings.trial)
-    if not place.folder.is_dir():
-        raise UsageError(
-            f"Session {session_id} worked in trial {settings.trial}, whose copy is gone.",
-            "Begin a new session.",
-        )
-    trial = place.load()
-    if trial.state == "applied":
-        raise UsageError(
-            f"Session {session_id} worked in trial {trial.id}, which is applied.", "Begin a new session."
-        )
-    if not place.is_inside(trial):
-        raise UsageError(
-            f"Session {session_id} works in a copy of {trial.cwd}, and this process is not in that copy.",
-            f"Open it with: sandbur -r {session_id}",
-        )
-    for folder in (settings.cwd, *settings.add_dirs):
-        if not trial.contains(Path(folder)):
-            raise UsageError(
-                f"The folder {folder} is not in the copy of trial {trial.id}.",
-                "Leave the folder out, or begin a new trial with it.",
-            )
-    return trial

@@ -26,7 +26,9 @@ _TAKEN_SHARE = 0.8
 """The share of the words of a new fact that are in a result from which it was taken."""
 
 
-class SessionMemory:
+class MemoryAccess:
+    """The facts that the tool and the background of one session use."""
+
     def __init__(
         self,
         process: ProcessContext,
