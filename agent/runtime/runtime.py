@@ -128,6 +128,10 @@ class Runtime:
         """Return the runtime of an extension, or None if it is not installed or not needed so far."""
         return self._assembly.extensions.get(name)
 
+    def start_extension(self, name: str) -> ExtensionRuntime | None:
+        """Return the runtime of a built-in extension, even if it is off; None if it is missing."""
+        return self._assembly.extensions.start(name)
+
     def keep_connections(self) -> None:
         """Keep connections open between sessions, until `drop_connections` has been called as often as
         this."""
