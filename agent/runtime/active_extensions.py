@@ -87,6 +87,11 @@ class ActiveExtensions:
         """Return the runtime of an extension, or None if it is not installed or not needed so far."""
         return self._runtimes.get(name)
 
+    def start(self, name: str) -> ExtensionRuntime | None:
+        """Return the runtime of a built-in extension, whatever the settings are; None if it is missing."""
+        found = next((one for one in list_shipped() if one.name == name and one.runtime), None)
+        return None if found is None else self._runtime(found)
+
     def list_running(self) -> list[ExtensionRuntime]:
         """Return the runtimes that sessions have needed so far."""
         return list(self._runtimes.values())

@@ -134,6 +134,10 @@ class Runtime:
         """Return what finds the files that answers of a session cite; None if nothing does."""
         return self._assembly.extensions.link_finder(session)
 
+    def start_extension(self, name: str) -> ExtensionRuntime | None:
+        """Return the runtime of a built-in extension, even if it is off; None if it is missing."""
+        return self._assembly.extensions.start(name)
+
     def keep_connections(self) -> None:
         """Keep connections open between sessions, until `drop_connections` has been called as often as
         this."""

@@ -117,6 +117,8 @@ class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT
         plans: Whether the model may propose plans that bind its calls, see `docs/plans.md`.
         memory: How it uses facts that outlive sessions: `off`, `agent` (by a tool), `static` (those that
             match come with a message) or `both`.
+        memory_extraction: What happens to facts that a model finds in its sessions after their runs: `off`,
+            `propose` (they wait for a decision) or `keep` (those that the person wrote are kept).
         max_result_tokens: A longer result is stored, and the model gets a part of it. None: 20,000.
         strict_tools: Whether a provider that can do so enforces the schemas of the tools.
         env: The environment variables to use instead of those of the process.
@@ -167,6 +169,7 @@ class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT
         planning: Literal["auto", "off"] = "auto",
         plans: bool = False,
         memory: Literal["off", "agent", "static", "both"] = "off",
+        memory_extraction: Literal["off", "propose", "keep"] = "off",
         strict_tools: bool = True,
         env: Mapping[str, str] | None = None,
         dependency_overrides: Mapping[Callable[..., Any], Callable[..., Any]] = MappingProxyType({}),

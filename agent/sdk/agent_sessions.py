@@ -8,19 +8,23 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import Any, Generic, Self
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from typing_extensions import Unpack
 
 from ...state.calls import Settlement
 from ...state.conversation.messages import Message
 from ...state.errors import SessionHeld
+from ..extensions.extension import load
 from .open_sessions import OpenSessions
 from .runs.request import RunArguments, list_observed
 from .runs.result import OutputT, RunResult
 from .runs.rules import RunRules
 from .session import AgentSession
 from .stored_sessions import Opening, SessionArguments, SessionInfo, SessionQuery, list_sessions, load_history
+
+if TYPE_CHECKING:
+    from ..knowledge.memory.memory import Memory
 
 
 class HasSessions(Generic[OutputT]):
@@ -34,6 +38,12 @@ class HasSessions(Generic[OutputT]):
     def open_sessions(self) -> OpenSessions:
         """Return what opens the store and the sessions."""
         return self._open
+
+    @property
+    def memory(self) -> Memory:
+        """The facts that the agent remembers, in its store: to add, find, correct, forget and review them."""
+        found: Memory = load(".agent.knowledge.memory.memory:Memory").of_agent(self)
+        return found
 
     def session(
         self,

@@ -82,6 +82,7 @@ class AgentArguments(TypedDict, total=False):
     planning: Literal["auto", "off"]
     plans: bool
     memory: Literal["off", "agent", "static", "both"]
+    memory_extraction: Literal["off", "propose", "keep"]
     strict_tools: bool
     env: Mapping[str, str] | None
     dependency_overrides: Mapping[Callable[..., Any], Callable[..., Any]]
@@ -399,6 +400,7 @@ def _collect_settings(given: Mapping[str, Any]) -> dict[str, Any]:
         "model": _name_of(given["model"]),
         "plan_proposals": given["plans"],
         "memory": None if given["memory"] == "off" else given["memory"],
+        "memory_extraction": None if given["memory_extraction"] == "off" else given["memory_extraction"],
         "cwd": None if cwd is None else Path(cwd).absolute(),
         "add_dirs": tuple(Path(each).absolute() for each in given["add_dirs"]),
         "mcp_servers": None if servers is None else _servers(servers),

@@ -39,6 +39,11 @@ class OpenSessions:
         return self._runtime
 
     @property
+    def definition(self) -> Definition:
+        """The definition of the agent as it is now."""
+        return self._define()
+
+    @property
     def store(self) -> Store:
         """The store of the runtime; raises `AssertionError` without a user."""
         return self.runtime.store

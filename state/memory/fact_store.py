@@ -150,7 +150,7 @@ class FactStore:
         """Add a fact, or confirm the valid fact of the scope with the same text."""
         new = new._replace(text=check_text(new.text), kind=check_kind(new.kind), path=check_path(new.path))
         fact, is_new = self.writer.change(author, lambda operation: self._plan_add(operation, new))
-        return Addition(fact, is_new, self._find_similar(fact))
+        return Addition(fact, is_new, find_similar(self, fact))
 
     def confirm(self, fact_id: str, author: Author = UNNAMED) -> Fact:
         """Record that a fact still holds."""
@@ -268,6 +268,15 @@ class FactStore:
         found = [fact.id for fact in self.rows.select(where, values, "ORDER BY created_at, id")]
         return [*self.rows.load([*found, *self.rows.list_derived(found)]).values()]
 
+    def list_sessions(self, start: str) -> list[str]:
+        """Return at most two sessions that facts come from, and whose id begins with a text."""
+        start = make_index_key(start)
+        rows = self.rows.select(
+            "source_session >= ? AND source_session < ?", (start, f"{start}~"), "ORDER BY source_session"
+        )
+        found = list(dict.fromkeys(fact.provenance.session_id for fact in rows))
+        return [start] if start in found else found[:2]
+
     def require_space(self, scope: FactScope, added: int) -> None:
         """Raise `UsageError` if a scope has no space for so many facts."""
         if self.rows.count([scope], "valid") + added > MOST_FACTS:
@@ -319,12 +328,6 @@ class FactStore:
             operation.end(derived, "superseded", fact_id, new.id)
         return Correction(old, new, derived)
 
-    def _find_similar(self, fact: Fact) -> tuple[Fact, ...]:
-        found = [one.fact for one in self.search(fact.text, [fact.scope], 6) if one.fact.id != fact.id]
-        likeness = {one.id: measure_likeness(fact.text, one.text) for one in found}
-        near = [one for one in found if likeness[one.id] >= _NEAR]
-        return tuple(sorted(near, key=lambda one: -likeness[one.id]))
-
     def _get_valid(self, fact_id: str) -> Fact:
         fact = self.get(fact_id)
         if fact.state == "proposed":
@@ -359,3 +362,11 @@ class FactStore:
                     f"Fact {source_id} belongs to another project, or to a narrower scope.",
                     "Derive facts of a project for that project only.",
                 )
+
+
+def find_similar(store: FactStore, fact: Fact) -> tuple[Fact, ...]:
+    """Return other valid facts of its scope with nearly the same words, the most similar one first."""
+    found = [one.fact for one in store.search(fact.text, [fact.scope], 6) if one.fact.id != fact.id]
+    likeness = {one.id: measure_likeness(fact.text, one.text) for one in found}
+    near = [one for one in found if likeness[one.id] >= _NEAR]
+    return tuple(sorted(near, key=lambda one: -likeness[one.id]))

@@ -10,11 +10,10 @@ from typing import NamedTuple
 from ....state.errors import UsageError
 from ....state.memory.extractions import Extractions
 from ....state.memory.fact_changes import Author
-from ....state.memory.fact_store import NewFact
+from ....state.memory.fact_store import NewFact, find_similar
 from ....state.memory.facts import Fact, Provenance
 from ....state.memory.proposals import Proposals
 from ....state.process.crashpoints import reach
-from ....state.search.ranking import measure_likeness
 from ....state.session import SessionSettings
 from ....state.store.recording import find_step_after_row
 from ...runtime.agent_definition import Definition
@@ -31,8 +30,6 @@ _WINDOW_SHARE, _BUDGET_SHARE = 0.5, 0.5
 """The shares of the model's window, and of the budget, that the excerpts of one chunk may take."""
 _MOST_CHUNK_CHARS = 60_000
 _MOST_KNOWN, _KNOWN_PER_EXCERPT, _MOST_QUERY_CHARS = 16, 4, 2_000
-_NEAR = 0.5
-"""The share of common words from which on a fact may contradict another one."""
 
 
 class ExtractionReport(NamedTuple):
@@ -208,9 +205,8 @@ class _Keeper:
         target = known if proposal.corrects else None
         if target is not None and target.provenance.origin == "person":
             return False
-        hits = self._facts.search(proposal.text, [proposal.scope], 6)
-        others = (hit.fact for hit in hits if target is None or hit.fact.id != target.id)
-        return all(measure_likeness(proposal.text, other.text) < _NEAR for other in others)
+        similar = find_similar(self._facts, proposal)
+        return all(target is not None and one.id == target.id for one in similar)
 
     def _find_known(self, found: ExtractedFact) -> Fact | None:
         """Return the valid fact of the scopes that the model names, or None."""

@@ -56,16 +56,17 @@ EXTENSION = Extension(
         CommandEntry(
             name="memory",
             home=".ui.commands.knowledge.memory.command:MemoryCommand",
-            summary="list, search, show, add, correct, forget, restore, export or import facts",
+            summary="list, search, show, add, correct, forget, review, trace or restore facts",
             after="plan",
         ),
     ),
     slash=(
         SlashEntry(
             name="memory",
-            usage="[list|search|show|add|edit|forget|restore|page]",
+            usage="[list|search|show|add|edit|forget|review|accept|reject|trace|restore|page]",
             summary="look at what is remembered, and correct it",
             home=".ui.commands.knowledge.memory.slash:manage_memory",
+            editor=".ui.commands.knowledge.memory.slash:manage_memory_in_editor",
             group="Session",
             after="plan",
             complete=".ui.commands.knowledge.memory.slash:list_memory_choices",

@@ -15,12 +15,14 @@ from ....state.memory.fact_store import (
     FoundFact,
     NewFact,
 )
-from ....state.memory.facts import Fact, FactScope, FactState, Provenance
+from ....state.memory.facts import FACT_STATES, Fact, FactScope, FactState, Provenance
+from ....state.memory.origins import FactOrigin, OriginCascade, forget_origin
+from ....state.memory.proposals import Acceptance, Proposals
 from ....state.memory.reversal import Reversal
 from ....state.store.store import Store
 from .scopes import MemoryScopes, VirtualPath
 
-ALL_STATES: tuple[FactState, ...] = ("valid", "superseded", "forgotten")
+ALL_STATES = FACT_STATES
 BY_PERSON = Provenance()
 
 
@@ -41,6 +43,7 @@ class Memories:
     ) -> None:
         """`mask` returns a text with its secrets masked. `actor` is who changes facts."""
         self.facts = facts
+        self.proposals = Proposals(facts)
         self.scopes = scopes
         self.mask = mask
         self.actor = actor
@@ -100,6 +103,28 @@ class Memories:
         """Forget a fact with everything that was derived from it; see `FactStore.forget`."""
         self.require_no_secret(reason)
         return self.facts.forget(fact_id, Author(self.actor, reason), expected)
+
+    def forget_origin(
+        self, origin: FactOrigin, reason: str = "", expected: Sequence[str] | None = None
+    ) -> OriginCascade:
+        """Forget everything that came from a session or a call; see `state.memory.origins`."""
+        self.require_no_secret(reason)
+        ids = None if expected is None else tuple(expected)
+        return forget_origin(self.facts, origin, Author(self.actor, reason), ids)
+
+    def list_proposals(self, scopes: Sequence[FactScope] = ()) -> list[Fact]:
+        """Return the facts that wait for a person, the oldest one first."""
+        return self.proposals.list_all(scopes or self.scopes.all)
+
+    def accept(self, fact_id: str, text: str = "") -> Acceptance:
+        """Make a proposal valid, with another `text` if one is given."""
+        self.require_no_secret(text)
+        return self.proposals.accept(fact_id, Author(self.actor), text)
+
+    def reject(self, fact_ids: Sequence[str], reason: str = "") -> list[Fact]:
+        """Reject proposals. The same texts are not proposed again."""
+        self.require_no_secret(reason)
+        return self.proposals.reject(fact_ids, Author(self.actor, reason))
 
     def restore(self, fact_id: str, reason: str = "") -> Reversal:
         """Undo the operation that ended a fact."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, cast
 
+from ....state.errors import UsageError
 from ....state.memory.facts import MEMORIES, Fact
+from ....state.memory.origins import FactOrigin
+from ...runtime.agent_definition import Definition
 from ...sdk.agent import Agent
 from ...sdk.open_sessions import OpenSessions
 from ...session.secrets import masker_for
@@ -15,6 +18,27 @@ from .memories import ALL_STATES, Memories, open_facts
 from .scopes import find_scopes
 
 ResultT = TypeVar("ResultT")
+
+
+class ExtractionCounts(Protocol):
+    """What an extraction found."""
+
+    @property
+    def proposed(self) -> int: ...
+    @property
+    def kept(self) -> int: ...
+    @property
+    def confirmed(self) -> int: ...
+    @property
+    def problems(self) -> tuple[str, ...]: ...
+
+
+class ExtractsFacts(Protocol):
+    """The runtime of the extension that finds facts."""
+
+    async def extract(self, definition: Definition, cwd: Path) -> ExtractionCounts: ...
+
+
 Scope = Literal["user", "project", "agent"]
 _ACTOR = "a program"
 
@@ -107,6 +131,53 @@ class Memory:
             return [cascade.fact, *cascade.derived]
 
         return await self._run(work)
+
+    async def proposals(self, *, scope: Scope | None = None) -> Sequence[Fact]:
+        """Return the facts that were found in sessions and wait for a decision, the oldest one first."""
+
+        def work(memories: Memories) -> Sequence[Fact]:
+            return memories.list_proposals(() if scope is None else (memories.scopes.get(scope),))
+
+        return await self._run(work)
+
+    async def accept(self, fact_id: str, text: str = "") -> Fact:
+        """Make a proposal valid, with another `text` if one is given, and return the fact that is valid."""
+        return await self._run(lambda memories: memories.accept(fact_id, text).fact)
+
+    async def reject(self, fact_id: str, *, reason: str = "") -> Fact:
+        """Reject a proposal. The same text is not proposed again."""
+        return await self._run(lambda memories: memories.reject([fact_id], reason)[0])
+
+    async def forget_origin(
+        self, *, session_id: str = "", call_id: str = "", reason: str = ""
+    ) -> Sequence[Fact]:
+        """Forget all that came from a session or a tool call, with everything derived, and return it.
+
+        Proposals from there are rejected. The restoration of one of these facts undoes the whole.
+        """
+
+        def work(memories: Memories) -> Sequence[Fact]:
+            cascade = memories.forget_origin(FactOrigin(session_id, call_id), reason)
+            return [*cascade.facts, *cascade.derived, *cascade.proposals]
+
+        return await self._run(work)
+
+    async def extract(self) -> ExtractionCounts:
+        """Find facts now in the sessions of the agent that were not read yet, as `memory_extraction` says.
+
+        Returns how many facts were `proposed`, `kept` and `confirmed`, and a sentence for each session that
+        failed as `problems`.
+        """
+        await self._open.enter()
+        try:
+            runtime = self._open.runtime
+            found = runtime.start_extension("extraction")
+            if found is None:
+                raise UsageError("The extension that finds facts is not installed.")
+            report = await cast("ExtractsFacts", found).extract(self._open.definition, runtime.settings.cwd)
+        finally:
+            await self._open.exit()
+        return report
 
     async def restore(self, fact_id: str, *, reason: str = "") -> Sequence[Fact]:
         """Undo what corrected or forgot a fact, and return the facts that are valid again."""

@@ -27,6 +27,9 @@ OF_OTHER_TESTS = {
     "fact_change_committed": "databases/texts/test_fact_kills.py",
     "memory_before_change": "crash/agents/test_memory_kills.py",
     "memory_changed": "crash/agents/test_memory_kills.py",
+    "extraction_answered": "crash/agents/test_extraction_kills.py",
+    "extraction_fact_written": "crash/agents/test_extraction_kills.py",
+    "extraction_marked": "crash/agents/test_extraction_kills.py",
     "search_words_written": "databases/texts/test_session_search.py",
 }
 """Points that no scenario of the matrix reaches -> the test that kills at them."""

@@ -7,6 +7,7 @@ import sys
 from .....state.errors import UsageError
 from .....state.memory.fact_store import Addition
 from .....state.memory.facts import MEMORIES, MOST_TEXT_BYTES, FactScope
+from .....state.memory.origins import FactOrigin, preview_forget_origin
 from ....chat.decisions.questions import OneKey
 from ....terminal.terminal import is_interactive, put, say
 from ....terminal.text.sanitize import plain
@@ -15,10 +16,12 @@ from .fact_lines import (
     ID_CHARS,
     describe_cascade,
     describe_correction,
+    describe_origin_cascade,
     describe_reversal,
     list_rows,
 )
 from .looking import open_memory
+from .tracing import find_session
 
 
 async def add_fact(command: MemoryCommand) -> int:
@@ -49,6 +52,8 @@ async def edit_fact(command: MemoryCommand) -> int:
 
 async def forget_fact(command: MemoryCommand) -> int:
     """Show what a fact takes along, ask, and forget it."""
+    if command.from_call or command.from_session:
+        return await _forget_origin(command)
     async with open_memory(command) as memories:
         cascade = memories.facts.preview_forget(memories.find(command.words[0]).id)
         for line in describe_cascade(cascade):
@@ -57,6 +62,20 @@ async def forget_fact(command: MemoryCommand) -> int:
             await _confirm(len(cascade.ids))
         memories.forget(cascade.fact.id, command.reason, cascade.ids)
     say(f"Forgotten. Undo it with: sandbur memory restore {cascade.fact.id[:ID_CHARS]}")
+    return 0
+
+
+async def _forget_origin(command: MemoryCommand) -> int:
+    """Show everything that came from a call or a session, ask, and forget it."""
+    async with open_memory(command) as memories:
+        origin = FactOrigin(find_session(memories, command.from_session), command.from_call)
+        cascade = preview_forget_origin(memories.facts, origin)
+        for line in describe_origin_cascade(cascade):
+            say(plain(line))
+        if not command.yes:
+            await _confirm(len(cascade.ids))
+        memories.forget_origin(origin, command.reason, cascade.ids)
+    say(f"Forgotten. Undo it with: sandbur memory restore {cascade.ids[0][:ID_CHARS]}")
     return 0
 
 

@@ -9,15 +9,19 @@ from ....cli.grammar import Action, ActionCommand, flag, switch, word
 
 MOST_LISTED, MOST_FOUND = 100, 10
 _FLAGS: Mapping[str, tuple[str, ...]] = {
-    "scope": ("list", "search", "add", "export", "import"),
+    "scope": ("list", "search", "add", "review", "export", "import"),
     "all": ("list",),
     "limit": ("list", "search"),
-    "json": ("list", "search", "show"),
+    "json": ("list", "search", "show", "review", "trace"),
     "kind": ("add",),
     "path": ("add",),
     "from_facts": ("add",),
     "reason": ("edit", "forget", "restore"),
     "yes": ("forget",),
+    "from_call": ("forget",),
+    "from_session": ("forget",),
+    "accept": ("review",),
+    "reject": ("review",),
 }
 """Field of a flag -> the actions that accept it."""
 _WORDS: Mapping[str, tuple[int, int, str]] = {
@@ -26,7 +30,10 @@ _WORDS: Mapping[str, tuple[int, int, str]] = {
     "show": (1, 1, "the ID of a fact"),
     "add": (1, 1, "a TEXT in quotes, or - for stdin"),
     "edit": (2, 2, "the ID of a fact and its new TEXT in quotes"),
-    "forget": (1, 1, "the ID of a fact"),
+    "forget": (0, 1, "the ID of a fact"),
+    "review": (0, 0, ""),
+    "trace": (1, 1, "the ID of a fact"),
+    "extract": (0, 0, ""),
     "restore": (1, 1, "the ID of a fact"),
     "export": (0, 1, ""),
     "import": (1, 1, "a FILE, or - for stdin"),
@@ -58,9 +65,22 @@ class MemoryCommand(ActionCommand):
             ('sandbur memory edit 3f2a "The port is 9090" --reason "it was moved"', ""),
         ), home="changing.edit_fact"),
         "forget": Action("ID", "forget a fact, with everything that was derived from it",
-                         ("--yes", "--reason"), (
+                         ("--from-call", "--from-session", "--yes", "--reason"), (
             ("sandbur memory forget 3f2a", "shows what goes along, and asks"),
+            ("sandbur memory forget --from-call toolu_01", "what came from one tool call, with all derived"),
+            ("sandbur memory forget --from-session 8c1d", "what came from one session"),
         ), home="changing.forget_fact"),
+        "review": Action("", "the facts that wait for you; accept or reject them",
+                         ("--accept", "--reject", "--scope", "--json"), (
+            ("sandbur memory review", "asks about each at a terminal, and lists them elsewhere"),
+            ("sandbur memory review --accept 3f2a --reject 9b1c", ""),
+        ), home="reviewing.review_proposals"),
+        "trace": Action("ID", "the text that a fact was taken from, and what else came from there",
+                        ("--json",), (
+            ("sandbur memory trace 3f2a", ""),
+        ), home="tracing.trace_fact"),
+        "extract": Action("", "find facts now in the sessions of this folder that were not read yet",
+                          home="reviewing.extract_facts"),
         "restore": Action("ID", "undo what corrected or forgot a fact", ("--reason",),
                           home="changing.restore_fact"),
         "export": Action("[FILE]", "write facts with their history as lines of JSON", ("--scope",), (
@@ -75,7 +95,7 @@ class MemoryCommand(ActionCommand):
     scope: str = flag("--scope", "user | project | agent:NAME", "", metavar="SCOPE")
     all: bool = switch("--all", "list: those that were corrected or forgotten, too")
     limit: int = flag("--limit", "list, search: at most N facts", 0, type=count, metavar="N")
-    json: bool = switch("--json", "list, search, show: JSON on stdout")
+    json: bool = switch("--json", "list, search, show, review, trace: JSON on stdout")
     kind: str = flag("--kind", "add: what it is, such as rule or preference", "fact", metavar="KIND")
     path: str = flag(
         "--path", "add: the file that the model sees it as, such as tests.md", "", metavar="NAME"
@@ -85,10 +105,20 @@ class MemoryCommand(ActionCommand):
     )
     reason: str = flag("--reason", "edit, forget, restore: why", "", metavar="TEXT")
     yes: bool = switch("--yes", "forget: without a question")
+    from_call: str = flag("--from-call", "forget: what came from this tool call", "", metavar="CALL")
+    from_session: str = flag("--from-session", "forget: what came from this session", "", metavar="ID")
+    accept: tuple[str, ...] = flag(
+        "--accept", "review: accept a proposal; repeatable", (), action="append", metavar="ID"
+    )
+    reject: tuple[str, ...] = flag(
+        "--reject", "review: reject a proposal; repeatable", (), action="append", metavar="ID"
+    )
 
     def check(self) -> None:
         """Check the number of words, and that flags belong to the action."""
         least, most, what = _WORDS[self.action]
+        if self.action == "forget":
+            least = most = int(not (self.from_call or self.from_session))
         if len(self.words) < least:
             raise UsageError(
                 f"`sandbur memory {self.action}` needs {what}.", "`sandbur memory` lists the facts with ids."
@@ -99,5 +129,5 @@ class MemoryCommand(ActionCommand):
         usual = MemoryCommand()
         for name, actions in _FLAGS.items():
             if self.action not in actions and getattr(self, name) not in (getattr(usual, name), []):
-                spelled = "--from" if name == "from_facts" else f"--{name}"
+                spelled = "--from" if name == "from_facts" else f"--{name.replace('_', '-')}"
                 raise UsageError(f"{spelled} belongs to `sandbur memory {'`, `'.join(actions)}`.")

@@ -7,7 +7,9 @@ from typing import Any
 
 from .....agent.knowledge.memory.scopes import name_path
 from .....state.memory.fact_store import Cascade, Correction
-from .....state.memory.facts import Fact, FactChange
+from .....state.memory.facts import Fact, FactChange, parse_message_id
+from .....state.memory.origins import OriginCascade
+from .....state.memory.proposals import Acceptance
 from .....state.memory.reversal import Reversal
 from ....terminal.text.sanitize import one_line, plain
 from ....terminal.text.times import local_time
@@ -78,7 +80,9 @@ def describe_origin(fact: Fact) -> str:
     parts = [origin[found.origin]]
     parts += [f"session {one_line(found.session_id)}"] if found.session_id else []
     parts += [f"step {found.step}"] if found.step is not None else []
-    parts += [f"call {one_line(found.call_id)}"] if found.call_id else []
+    if found.call_id:
+        message = parse_message_id(found.call_id)
+        parts.append(f"call {one_line(found.call_id)}" if message is None else f"message {message[1] + 1}")
     return ", ".join(parts)
 
 
@@ -88,6 +92,46 @@ def describe_cascade(cascade: Cascade) -> Iterator[str]:
     if cascade.derived:
         yield f"What was derived from it ({len(cascade.derived)}) goes along:"
         yield from list_rows(cascade.derived)
+
+
+def describe_origin_cascade(cascade: OriginCascade) -> Iterator[str]:
+    """Yield what is forgotten with a call or a session."""
+    yield from list_rows(cascade.facts)
+    heads = ("What was derived from it", "Proposals from there, which are rejected")
+    for head, facts in zip(heads, (cascade.derived, cascade.proposals), strict=True):
+        if facts:
+            yield f"{head} ({len(facts)}):"
+            yield from list_rows(facts)
+    if cascade.replaced:
+        yield f"It had replaced these facts ({len(cascade.replaced)}), which you can restore:"
+        yield from list_rows(cascade.replaced)
+
+
+def describe_proposal(proposal: Fact, target: Fact | None, similar: Sequence[Fact]) -> Iterator[str]:
+    """Yield a proposal for the person who decides: text, origin, what it corrects, and what is like it."""
+    scope = "for all projects" if proposal.scope.kind == "user" else "for this project"
+    mark = "  [from a tool]" if proposal.provenance.origin == "tool" else ""
+    yield f"{proposal.id[:ID_CHARS]}  {proposal.kind} {scope}{mark}"
+    yield from (f"  {line}" for line in plain(proposal.text).split("\n"))
+    yield f"  from {describe_origin(proposal)}"
+    if target is not None:
+        yield f"  corrects {target.id[:ID_CHARS]}: {one_line(target.text)[:_MOST_TEXT_CHARS]}"
+    others = [fact for fact in similar if target is None or fact.id != target.id]
+    if others:
+        yield "  nearly the same:"
+        yield from (f"    {row}" for row in list_rows(others))
+
+
+def describe_acceptance(accepted: Acceptance) -> Iterator[str]:
+    """Yield what the acceptance of a proposal changed."""
+    fact = accepted.fact.id[:ID_CHARS]
+    is_same = fact != accepted.proposal.id[:ID_CHARS] and accepted.fact.text == accepted.proposal.text
+    yield f"It is known as fact {fact}, which is confirmed." if is_same else f"Accepted: fact {fact}."
+    if accepted.old is not None:
+        yield f"It corrects {accepted.old.id[:ID_CHARS]}. Undo it with: restore {accepted.old.id[:ID_CHARS]}"
+    if accepted.derived:
+        yield f"What was derived from the old text ({len(accepted.derived)}) is forgotten:"
+        yield from list_rows(accepted.derived)
 
 
 def describe_correction(correction: Correction) -> Iterator[str]:
@@ -102,7 +146,8 @@ def describe_correction(correction: Correction) -> Iterator[str]:
 
 def describe_reversal(reversal: Reversal) -> Iterator[str]:
     """Yield what a restoration changed."""
-    for what, facts in zip(("Restored:", "Forgotten:", "Superseded again:"), reversal, strict=True):
+    heads = ("Restored:", "Forgotten:", "Superseded again:", "Proposed again:")
+    for what, facts in zip(heads, reversal, strict=True):
         if facts:
             yield what
             # The facts are as they were before the restoration.

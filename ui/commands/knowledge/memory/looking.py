@@ -12,6 +12,7 @@ from .....agent.knowledge.memory.scopes import find_scopes
 from .....agent.session.decisions import whoami
 from .....agent.session.secrets import masker_for
 from .....state.memory.facts import Fact, FactScope
+from .....state.store.store import Store
 from ....cli.open_session import open_runtime
 from ....terminal.terminal import put, say
 from ....terminal.text.sanitize import plain
@@ -27,10 +28,18 @@ def select_scopes(memories: Memories, scope: str) -> tuple[FactScope, ...]:
 @asynccontextmanager
 async def open_memory(command: MemoryCommand) -> AsyncGenerator[Memories]:
     """Open the memory of the folder of a command; a person is the author of changes."""
+    async with open_memory_and_store(command) as (memories, _):
+        yield memories
+
+
+@asynccontextmanager
+async def open_memory_and_store(command: MemoryCommand) -> AsyncGenerator[tuple[Memories, Store]]:
+    """Open the memory of the folder of a command, and the store in which it is."""
     async with open_runtime(command) as runtime:
         cwd = runtime.settings.cwd
         mask = masker_for(os.environ, cwd).text
-        yield Memories(open_facts(runtime.store), find_scopes(cwd), mask, whoami(os.environ))
+        facts = open_facts(runtime.store)
+        yield Memories(facts, find_scopes(cwd), mask, whoami(os.environ)), runtime.store
 
 
 async def list_facts(command: MemoryCommand) -> int:

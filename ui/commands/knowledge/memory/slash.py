@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,19 +14,22 @@ from .....agent.session.decisions import whoami
 from .....agent.session.secrets import masker_for
 from .....state.errors import UsageError
 from ....chat.decisions.questions import OneKey
-from ....chat.slash.command import DONE, SlashContext, SlashOffer, SlashResult, tell
+from ....chat.slash.command import DONE, EditorContext, SlashContext, SlashOffer, SlashResult, tell
 from ....chat.slash.file_commands import edit_in_editor
 from ....terminal.text.sanitize import plain
 from .changing import describe_addition
 from .command import MOST_FOUND
 from .fact_lines import (
     ID_CHARS,
+    describe_acceptance,
     describe_cascade,
     describe_correction,
     describe_fact,
     describe_reversal,
     list_rows,
 )
+from .reviewing import describe
+from .tracing import describe_trace
 
 ResultT = TypeVar("ResultT")
 _MOST_LISTED = 30
@@ -40,11 +44,16 @@ _OFFERS = {
     "add": "remember a text for this project, or with `user` before it for all",
     "edit": "correct a fact: ID and the new text",
     "forget": "forget a fact, by its ID",
+    "review": "decide about the facts that wait for you",
+    "accept": "accept a proposed fact, by its ID",
+    "reject": "reject a proposed fact, by its ID",
+    "trace": "the text that a fact was taken from, by its ID",
     "restore": "undo what corrected or forgot a fact, by its ID",
     "page": "the page of this session; `page edit` opens it, `page clear` empties it",
 }
 _NEED_WORDS = {"search": "words", "show": "an ID", "add": "a text", "edit": "an ID and a text",
-               "forget": "an ID", "restore": "an ID"}  # fmt: skip
+               "forget": "an ID", "restore": "an ID", "accept": "an ID", "reject": "an ID",
+               "trace": "an ID"}  # fmt: skip
 
 
 async def manage_memory(context: SlashContext, words: str) -> SlashResult:
@@ -56,24 +65,35 @@ async def manage_memory(context: SlashContext, words: str) -> SlashResult:
     if (name in _NEED_WORDS and not rest) or (name == "edit" and " " not in rest):
         raise UsageError(f"/memory {name} needs {_NEED_WORDS[name]}.", "/memory list shows the ids.")
     chat = _MemoryChat(context)
-    match name:
-        case "search":
-            await chat.search(rest)
-        case "show":
-            await chat.show(rest)
-        case "add":
-            await chat.add(rest)
-        case "edit":
-            await chat.edit(*rest.split(" ", 1))
-        case "forget":
-            await chat.forget(rest)
-        case "restore":
-            await chat.restore(rest)
-        case "page":
-            await _manage_page(context, rest)
-        case _:
-            await chat.list()
+    if name == "edit":
+        await chat.edit(*rest.split(" ", 1))
+    elif name in _NEED_WORDS:
+        with_words: dict[str, Callable[[str], Awaitable[None]]] = {
+            "search": chat.search, "show": chat.show, "add": chat.add, "forget": chat.forget,
+            "accept": chat.accept, "reject": chat.reject, "trace": chat.trace, "restore": chat.restore,
+        }  # fmt: skip
+        await with_words[name](rest)
+    elif name == "review":
+        await chat.review()
+    elif name == "page":
+        await _manage_page(context, rest)
+    else:
+        await chat.list()
     return DONE
+
+
+async def manage_memory_in_editor(context: EditorContext, words: str) -> str:
+    """Return the answer of an editor: the facts, those that wait, or a decision about one of these."""
+    name, _, rest = words.strip().partition(" ")
+    if name not in ("", *_EDITOR_WORK):
+        raise UsageError(
+            f"/memory has no {name[:40]!r} here.", "There are: list, search, review, accept, reject."
+        )
+    if name in _NEED_WORDS and not rest.strip():
+        raise UsageError(f"/memory {name} needs {_NEED_WORDS[name]}.", "/memory review shows the ids.")
+    memories = _open_memories(context)
+    work = partial(_EDITOR_WORK[name or "list"], memories, rest.strip())
+    return "\n".join(map(plain, await context.runtime.store.database.offload(work)))
 
 
 def list_memory_choices(context: SlashContext | None) -> Iterator[SlashOffer]:
@@ -109,16 +129,47 @@ async def _change_page(context: SlashContext, verb: str, text: str) -> None:
     )
 
 
+def _open_memories(context: SlashContext | EditorContext) -> Memories:
+    cwd, runtime = Path(context.session.settings.cwd), context.runtime
+    scopes = find_scopes(cwd, context.session.settings.user)
+    mask = masker_for(runtime.env, cwd).text
+    return Memories(open_facts(runtime.store), scopes, mask, whoami(runtime.env))
+
+
+def _list(memories: Memories, _: str) -> list[str]:
+    return [*list_rows(memories.list_facts(limit=_MOST_LISTED))] or ["Nothing is remembered here."]
+
+
+def _search(memories: Memories, text: str) -> list[str]:
+    hits = memories.search(text, limit=MOST_FOUND)
+    return [*list_rows(hit.fact for hit in hits)] or ["No fact matches."]
+
+
+def _list_waiting(memories: Memories, _: str) -> list[str]:
+    lines = [line for one in memories.list_proposals() for line in describe(memories, one)]
+    return [*lines, "Decide: /memory accept ID, /memory reject ID"] if lines else ["No fact waits for you."]
+
+
+def _accept(memories: Memories, fact_id: str) -> list[str]:
+    return [*describe_acceptance(memories.accept(memories.find(fact_id).id))]
+
+
+def _reject(memories: Memories, fact_id: str) -> list[str]:
+    (rejected,) = memories.reject([memories.find(fact_id).id])
+    return [f"Rejected. Undo it with: /memory restore {rejected.id[:ID_CHARS]}"]
+
+
+_EDITOR_WORK: dict[str, Callable[[Memories, str], list[str]]] = {
+    "list": _list, "search": _search, "review": _list_waiting, "accept": _accept, "reject": _reject,
+}  # fmt: skip
+
+
 class _MemoryChat:
     """The memory of the session that is open in a chat."""
 
     def __init__(self, context: SlashContext) -> None:
-        cwd = Path(context.session.settings.cwd)
-        runtime = context.runtime
-        scopes = find_scopes(cwd, context.session.settings.user)
-        mask = masker_for(runtime.env, cwd).text
         self._context = context
-        self._memories = Memories(open_facts(runtime.store), scopes, mask, whoami(runtime.env))
+        self._memories = _open_memories(context)
 
     async def list(self) -> None:
         found = await self._offload(lambda: self._memories.list_facts(limit=_MOST_LISTED + 1))
@@ -164,6 +215,40 @@ class _MemoryChat:
             return
         await self._offload(lambda: memories.forget(cascade.fact.id, expected=cascade.ids))
         tell(context, f"Forgotten. Undo it with: /memory restore {cascade.fact.id[:ID_CHARS]}")
+
+    async def review(self) -> None:
+        """Show each proposal, and ask for a key or another text."""
+        memories, context = self._memories, self._context
+        waiting = await self._offload(memories.list_proposals)
+        if not waiting:
+            tell(context, "No fact waits for you.")
+        for number, proposal in enumerate(waiting, 1):
+            lines = await self._offload(lambda proposal=proposal: describe(memories, proposal))
+            tell(context, f"{number} of {len(waiting)}", *lines)
+            question = OneKey("Keep this fact? [y/n/e/s] ", "ynes", text_means="keep this text", safe="s")
+            answer = await context.wait(question.ask(), context.questions.leave)
+            text = answer.text.strip()
+            if answer.key == "e":
+                asking = context.questions.line("Keep instead: ", proposal.text)
+                text = (await context.wait(asking, context.questions.leave) or "").strip()
+            if answer.key == "y" or text:
+                accepted = await self._offload(lambda one=proposal, text=text: memories.accept(one.id, text))
+                tell(context, *describe_acceptance(accepted))
+            elif answer.key == "n":
+                await self.reject(proposal.id)
+            elif not answer.key:  # the person left the question
+                return
+
+    async def accept(self, fact_id: str) -> None:
+        tell(self._context, *await self._offload(lambda: _accept(self._memories, fact_id)))
+
+    async def reject(self, fact_id: str) -> None:
+        tell(self._context, *await self._offload(lambda: _reject(self._memories, fact_id)))
+
+    async def trace(self, fact_id: str) -> None:
+        memories, store = self._memories, self._context.runtime.store
+        lines = await self._offload(lambda: [*describe_trace(memories, store, memories.find(fact_id))])
+        tell(self._context, *lines)
 
     async def restore(self, fact_id: str) -> None:
         memories = self._memories
