@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from ...state.store.sessions.claims import Claimed, WorkerClaims
@@ -16,6 +16,7 @@ from ..sdk.runs.rules import RunRules
 from ..sdk.runs.stream import StreamedRun
 from ..sdk.session import AgentSession
 from ..session.session import Session
+from .shared_budget import SharedBudget
 
 if TYPE_CHECKING:
     from ..sdk.agent import Agent
@@ -28,6 +29,9 @@ def open_runtime(agent: Agent[Any], name: str, store: Store, env: Mapping[str, s
     """Return a runtime of an agent in an open store; `name` is what its sessions store as their agent."""
     definition = agent.definition_of(name)
     settings = load_settings(definition.overrides, env, of_project=False)
+    model = definition.model.name if definition.model is not None else settings.model or ""
+    budget = SharedBudget(store.database, model)
+    definition = replace(definition, middleware=(*definition.middleware, budget))
     return Runtime(definition.overrides, settings, store, env, None, definition, is_embedded=True)
 
 

@@ -273,7 +273,7 @@ class WorkerClaims:
         ]
 
     def _is_dead(self, owner: str, lease_until: str, now: datetime) -> bool:
-        if is_process_gone(owner):
+        if not lease_until or is_process_gone(owner):
             return True
         if is_fresh(lease_until, now):
             self._watched.pop(owner, None)
@@ -286,6 +286,12 @@ class WorkerClaims:
             self._watched[owner] = lease_until, time.monotonic()
             return False
         return time.monotonic() - since > read_beat_s() * 1.5
+
+
+def write_quota(database: Database, tenant: str, most_running: int) -> None:
+    """Limit how many sessions of a tenant run at once, on all workers together."""
+    row = {"tenant": tenant, "most_running": most_running, "version": 0}
+    database.commit([("DELETE FROM quotas WHERE tenant = ?", (tenant,)), insert("quotas", row)])
 
 
 def make_wake_at(status: str, wake_at: str, answered: int, now: datetime) -> str | Expression:
