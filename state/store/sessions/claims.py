@@ -76,6 +76,9 @@ class WorkerClaims:
         self.profile = profile
         self.claimed: set[str] = set()
         """The ids of the sessions that this worker claimed and did not hand back."""
+        self.left_over = 0
+        """How many sessions of dead workers the last `take_over` had to leave. The server may not have noticed
+        yet that a dead worker was in the middle of a transaction."""
         self._database = database
         self._watched: dict[str, tuple[str, float]] = {}
         """Owner without a valid lease -> its last lease, and the uptime at which that was first seen."""
@@ -144,23 +147,26 @@ class WorkerClaims:
         """
         now = self._database.now()
         rows = self._database.query(
-            "SELECT h.owner, h.lane, w.lease_until, MAX(h.lease_until), MAX(h.asked) FROM heads h"
+            "SELECT h.owner, h.lane, w.lease_until, MAX(h.lease_until), MAX(h.asked), COUNT(*) FROM heads h"
             f" LEFT JOIN workers w ON w.id = h.owner WHERE h.{IS_OWNED} AND h.lane > '' AND h.owner <> ?"
             " GROUP BY h.owner, h.lane, w.lease_until",
             (self.profile.id,),
         )
-        dead = [
-            (owner, lane)
-            for owner, lane, of_worker, of_session, asked in rows
+        dead = {
+            (owner, lane): int(count)
+            for owner, lane, of_worker, of_session, asked, count in rows
             if (of_worker is not None or asked) and self._can_run(lane)
             if self._is_dead(owner, of_session if of_worker is None else of_worker, now)
-        ]
+        }
+        self.left_over = sum(dead.values())
         if not dead or most < 1:
             return []
         reach("take_over_before_commit")
         self._database.commit([self._take_from(*each, most, now) for each in dead])
         reach("take_over_committed")
-        return self._take_in()
+        found = self._take_in()
+        self.left_over -= len(found)
+        return found
 
     def hand_back(
         self,

@@ -71,7 +71,7 @@ def require_all_done(url: str, log: Path, count: int, may_lack: int) -> None:
 @pytest.mark.parametrize(
     "point",
     [
-        "worker_registered", "claim_before_commit", "claim_committed", "claim_committed:2",
+        "worker_registered", "claim_before_commit", "claim_committed",
         "hand_back_before_commit", "hand_back_before_commit:2", "handed_back", "store_after_commit",
         "store_after_commit:4", "started_after_commit:3", "tool_ran:2", "store_before_commit:6",
     ],

@@ -185,7 +185,9 @@ async def test_a_session_that_always_fails_is_tried_again_later_and_then_put_asi
 async def test_a_rate_limited_session_waits_until_the_time_that_the_provider_named(
     store: Store, tmp_path: Path
 ) -> None:
-    replies: list[Any] = [Overloaded("busy", retry_after_s=3600)]
+    busy = Overloaded("busy")
+    busy.retry_after_s = 3600
+    replies: list[Any] = [busy]
     fleet = Fleet(store, make_agent(tmp_path, lambda request: replies[-1]))
     await fleet.add("s", "go")
     await fleet.worker().run(once=True)
