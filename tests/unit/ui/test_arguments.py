@@ -28,7 +28,10 @@ def said(line: str) -> dict[str, object]:
         ("-p -r abc", {"print": True, "resume": "abc"}),
         (
             "worker --agent a:b --agent c:d --labels x,y --concurrency 2 --once",
-            {"name": "worker", "agents": ["a:b", "c:d"], "labels": ("x", "y"), "concurrency": 2, "once": True},
+            {
+                "name": "worker", "agents": ["a:b", "c:d"], "labels": ("x", "y"), "concurrency": 2,
+                "once": True,
+            },
         ),
         ("-r", {"resume": ""}),
         ("-r abc hello", {"resume": "abc", "prompt": "hello"}),
