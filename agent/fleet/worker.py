@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from ...actions.ports.events import Event, RunFinished
+from ...state.databases.database import ignore_notice
 from ...state.errors import SandburError, StoreError, UsageError
 from ...state.process.cancellation import run_to_end
 from ...state.process.clock import format_time
@@ -74,7 +75,7 @@ class Worker:
         env = os.environ if env is None else env
         self._sessions = WorkerSessions(store, agents, self._claims, env)
         self._on_event: Observe = on_event or (lambda session_id, event: None)
-        self._on_notice = on_notice or (lambda notice: None)
+        self._on_notice: Callable[[str], None] = on_notice or ignore_notice
         self._running: dict[str, AgentSession[Any] | None] = {}
         """The claimed sessions; None while one is being opened."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -136,7 +137,7 @@ class Worker:
         while not self._is_draining:
             self._wake.clear()
             found = await self._claim_free()
-            if once and not found and not self._tasks:
+            if once and not found and not self._tasks and self._claims.left_over <= 0:
                 return
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), POLL_S)

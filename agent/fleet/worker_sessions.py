@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from ...actions.ports import ModelRequest, Reply
+from ...state.databases.database import Database
+from ...state.store.sessions.budgets import BudgetRows
 from ...state.store.sessions.claims import Claimed, WorkerClaims
 from ...state.store.sessions.lanes import make_agent_key
 from ...state.store.store import Store
 from ..config.load import load_settings
+from ..extensions.middleware.middleware import Middleware, NextModelCall
 from ..runtime.runtime import Runtime
 from ..sdk.runs.rules import RunRules
 from ..sdk.runs.stream import StreamedRun
@@ -24,10 +29,44 @@ _MOST_IDLE = 32
 """How many runtimes without an open session are kept."""
 
 
+_LONGEST_PAUSE_S = 5.0
+_INNERMOST = 1_000_000
+"""Other middleware may answer without the model; what reaches this layer is sent."""
+
+
+class SharedBudget(Middleware):
+    """Takes one request of the budget of a model before each call, and charges the tokens of the reply.
+
+    Without a budget of the model or of its provider, nothing waits.
+    """
+
+    priority = _INNERMOST
+
+    def __init__(self, database: Database, model: str) -> None:
+        """`model` is the name of the model: `provider/model`."""
+        self._budgets = BudgetRows(database)
+        self._names = (model, model.partition("/")[0])
+
+    async def wrap_model_call(self, request: ModelRequest, next: NextModelCall) -> Reply:
+        name = await asyncio.to_thread(self._budgets.find, *self._names)
+        if not name:
+            return await next(request)
+        # Nobody tells when a bucket has filled.
+        while wait_s := await asyncio.to_thread(self._budgets.take, name):  # noqa: ASYNC110
+            await asyncio.sleep(min(wait_s, _LONGEST_PAUSE_S))
+        reply = await next(request)
+        used = (reply.usage.input_tokens or 0) + (reply.usage.output_tokens or 0)
+        await asyncio.to_thread(self._budgets.charge, name, used)
+        return reply
+
+
 def open_runtime(agent: Agent[Any], name: str, store: Store, env: Mapping[str, str]) -> Runtime:
     """Return a runtime of an agent in an open store; `name` is what its sessions store as their agent."""
     definition = agent.definition_of(name)
     settings = load_settings(definition.overrides, env, of_project=False)
+    model = definition.model.name if definition.model is not None else settings.model or ""
+    budget = SharedBudget(store.database, model)
+    definition = replace(definition, middleware=(*definition.middleware, budget))
     return Runtime(definition.overrides, settings, store, env, None, definition, is_embedded=True)
 
 

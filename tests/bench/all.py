@@ -45,6 +45,7 @@ WORKLOADS = {
     "many_sessions": Workload("crowd:measure_loop", 200, "sessions"),
     "crowd": Workload("crowd:measure_crowds", 1000, "sessions"),
     "network_commits": Workload("network_commits:measure", 5, "rounds"),
+    "claims": Workload("claims:measure", 100_000, "sessions"),
     "message_batches": Workload("network_commits:measure_batches", 3, "rounds"),
     "sdk": Workload("sdk:measure", 1, "rounds"),
     "middleware": Workload("observed_turns:measure_middleware", 1, "rounds"),

@@ -98,7 +98,7 @@ class DeliveryErrors(logging.Handler):
         _ROOT.removeHandler(self)
 
 
-class Worker:
+class JobThread:
     """Runs jobs one after the other in a thread, in the order of their submission."""
 
     def __init__(self) -> None:

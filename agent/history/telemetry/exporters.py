@@ -27,7 +27,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from ....actions.ports import Tool
 from ....state.session import SpawnedBy
 from ...runtime.version import VERSION
-from .delivery import Channel, Worker
+from .delivery import Channel, JobThread
 from .names import AGENT, SCOPE, Meters
 from .session_telemetry import SessionTelemetry
 from .spans import Outlet
@@ -113,7 +113,7 @@ def open_exporters(
         tracer=traces.get_tracer(SCOPE, VERSION),
         meters=Meters(metrics.get_meter(SCOPE, VERSION)),
         parent=TraceContextTextMapPropagator().extract(settings.parent),
-        worker=Worker(),
+        worker=JobThread(),
     )
     return outlet, {"traces": traces.shutdown, "metrics": metrics.shutdown}
 

@@ -29,7 +29,7 @@ from ....state.conversation.transcript import Transcript
 from ....state.trace import ModelCalled, RunBegan, RunEnded
 from ...runtime.version import VERSION
 from . import names
-from .delivery import Worker
+from .delivery import JobThread
 from .names import Meters
 
 Attributes = dict[str, AttributeValue]
@@ -119,7 +119,7 @@ class Outlet:
     meters: Meters
     parent: Context
     """The trace context from the environment. Runs become children of it."""
-    worker: Worker
+    worker: JobThread
     runs: dict[str, RunSpan] = field(default_factory=lambda: {})
     """Session id -> its run that is open now. The runs of its sub-agents are below it."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from ...errors import GuardFailed, StoreError
 from ...process.cancellation import wait_uncancelled
@@ -28,8 +28,7 @@ from ..database import (
     ignore_notice,
     make_loop_listener,
 )
-from .notifications import ChannelListener
-from .requirements import Connection, Server
+from .requirements import Connection, ListeningConnection, Server
 from .server_errors import ServerError
 from .server_tables import find_table_problems, make_tables, prepare_tables
 
@@ -225,6 +224,52 @@ class Pool:
             for connection, _ in self._idle:
                 connection.abandon()
             self._start()
+
+
+_LISTENING_S = 0.5
+"""The longest time until a stopped listener ends."""
+_RECONNECT_S = 1.0
+"""The pause before a new connection after one was lost."""
+
+
+class ChannelListener:
+    """Waits for notifications in a thread, on a connection of its own.
+
+    A lost connection is opened again. What was notified meanwhile is lost, so `hint` is called for a new
+    connection, too.
+    """
+
+    def __init__(self, server: Server, channel: str, hint: Callable[[], None]) -> None:
+        self._server = server
+        self._channel = channel
+        self._hint = hint
+        self._is_stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sandbur-notifications", daemon=True)
+        with suppress(RuntimeError):  # without a thread there are no hints
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread, and wait until its connection is closed."""
+        self._is_stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._is_stopped.is_set():
+            with suppress(ServerError, StoreError):
+                self._follow(cast("ListeningConnection", self._server.connect()))
+            self._is_stopped.wait(_RECONNECT_S)
+
+    def _follow(self, connection: ListeningConnection) -> None:
+        """Call `hint` for each notification until the listener is stopped. Raises `ServerError`."""
+        try:
+            connection.listen(self._channel)
+            self._hint()
+            while not self._is_stopped.is_set():
+                if connection.wait_for_notification(_LISTENING_S):
+                    self._hint()
+        finally:
+            connection.close()
 
 
 CONNECTIONS = 8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ...databases.database import Database, Expression, GuardedUpdate, Statement, exists, insert, update
 from ...databases.schema import IS_OWNED, WAITS
-from ...errors import GuardFailed
+from ...errors import GuardFailed, StoreError
 from ...process.clock import format_time
 from ...process.crashpoints import reach
 from ...process.identity import is_process_gone
@@ -76,6 +77,13 @@ class WorkerClaims:
         self.profile = profile
         self.claimed: set[str] = set()
         """The ids of the sessions that this worker claimed and did not hand back."""
+        self.left_over = 0
+        """How many sessions of dead workers the last `take_over` had to leave, because all places are taken,
+        or because the server has not noticed yet that a dead worker was in the middle of a transaction."""
+        self._is_unsure = False
+        """Whether a session that could not be handed back may still be this worker's."""
+        self._lock = threading.Lock()
+        """Held while it changes what is this worker's, and while that is compared with `claimed`."""
         self._database = database
         self._watched: dict[str, tuple[str, float]] = {}
         """Owner without a valid lease -> its last lease, and the uptime at which that was first seen."""
@@ -120,8 +128,10 @@ class WorkerClaims:
         then those that wait longest.
         """
         due = format_time(self._database.now())
-        waiting = self._load_waiting()
         claimed: list[Claimed] = []
+        if self._is_unsure:
+            claimed, self._is_unsure = self._take_in(), False
+        waiting = self._load_waiting()
         for _ in range(_MOST_ROUNDS):
             left = most - len(claimed)
             shares = _share(waiting, left)
@@ -144,23 +154,29 @@ class WorkerClaims:
         """
         now = self._database.now()
         rows = self._database.query(
-            "SELECT h.owner, h.lane, w.lease_until, MAX(h.lease_until), MAX(h.asked) FROM heads h"
+            "SELECT h.owner, h.lane, w.lease_until, MAX(h.lease_until), MAX(h.asked), COUNT(*) FROM heads h"
             f" LEFT JOIN workers w ON w.id = h.owner WHERE h.{IS_OWNED} AND h.lane > '' AND h.owner <> ?"
             " GROUP BY h.owner, h.lane, w.lease_until",
             (self.profile.id,),
         )
-        dead = [
-            (owner, lane)
-            for owner, lane, of_worker, of_session, asked in rows
+        dead = {
+            (owner, lane): int(count)
+            for owner, lane, of_worker, of_session, asked, count in rows
             if (of_worker is not None or asked) and self._can_run(lane)
             if self._is_dead(owner, of_session if of_worker is None else of_worker, now)
-        ]
+        }
+        self.left_over = sum(dead.values())
         if not dead or most < 1:
             return []
-        reach("take_over_before_commit")
-        self._database.commit([self._take_from(*each, most, now) for each in dead])
-        reach("take_over_committed")
-        return self._take_in()
+        found: list[Claimed] = []
+        for owner, lane in dead:
+            if len(found) < most:
+                reach("take_over_before_commit")
+                self._database.commit([self._take_from(owner, lane, most - len(found), now)])
+                reach("take_over_committed")
+                found += self._take_in()
+        self.left_over -= len(found)
+        return found
 
     def hand_back(
         self,
@@ -177,7 +193,6 @@ class WorkerClaims:
         a number above `answered` asks for a run, it waits at once, unless a person has to decide before.
         `status` is its new status; empty to keep it.
         """
-        self.claimed.discard(claimed.session_id)
         columns: dict[str, Any] = {"owner": "", "lease_until": "", "attempts": attempts}
         if wake_at is not None:
             now = self._database.now()
@@ -188,10 +203,17 @@ class WorkerClaims:
         landed = exists("heads", {"session_id": claimed.session_id, "owner": ""})
         reach("hand_back_before_commit")
         guard = GuardedUpdate(update("heads", columns, mine), landed)
-        try:
-            self._database.commit(self._database.notify(CHANNEL) if wake_at else [], guard)
-        except GuardFailed:
-            return False
+        with self._lock:
+            try:
+                self._database.commit(self._database.notify(CHANNEL) if wake_at else [], guard)
+            except GuardFailed:
+                return False
+            except StoreError:
+                # It is still this worker's: the next claim finds it again.
+                self._is_unsure = True
+                raise
+            finally:
+                self.claimed.discard(claimed.session_id)
         reach("handed_back")
         return True
 
@@ -257,8 +279,9 @@ class WorkerClaims:
 
     def _take_in(self) -> list[Claimed]:
         """Return what the store says is this worker's, and was not before."""
-        found = [one for one in self._load_owned() if one.session_id not in self.claimed]
-        self.claimed |= {one.session_id for one in found}
+        with self._lock:
+            found = [one for one in self._load_owned() if one.session_id not in self.claimed]
+            self.claimed |= {one.session_id for one in found}
         return found
 
     def _load_owned(self) -> list[Claimed]:
@@ -273,7 +296,7 @@ class WorkerClaims:
         ]
 
     def _is_dead(self, owner: str, lease_until: str, now: datetime) -> bool:
-        if is_process_gone(owner):
+        if not lease_until or is_process_gone(owner):
             return True
         if is_fresh(lease_until, now):
             self._watched.pop(owner, None)
@@ -286,6 +309,12 @@ class WorkerClaims:
             self._watched[owner] = lease_until, time.monotonic()
             return False
         return time.monotonic() - since > read_beat_s() * 1.5
+
+
+def write_quota(database: Database, tenant: str, most_running: int) -> None:
+    """Limit how many sessions of a tenant run at once, on all workers together."""
+    row = {"tenant": tenant, "most_running": most_running, "version": 0}
+    database.commit([("DELETE FROM quotas WHERE tenant = ?", (tenant,)), insert("quotas", row)])
 
 
 def make_wake_at(status: str, wake_at: str, answered: int, now: datetime) -> str | Expression:

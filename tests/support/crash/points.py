@@ -30,6 +30,13 @@ OF_OTHER_TESTS = {
     "extraction_answered": "crash/agents/test_extraction_kills.py",
     "extraction_fact_written": "crash/agents/test_extraction_kills.py",
     "extraction_marked": "crash/agents/test_extraction_kills.py",
+    "worker_registered": "crash/fleet/test_worker_kills.py",
+    "claim_before_commit": "crash/fleet/test_worker_kills.py",
+    "claim_committed": "crash/fleet/test_worker_kills.py",
+    "take_over_before_commit": "crash/fleet/test_worker_kills.py",
+    "take_over_committed": "crash/fleet/test_worker_kills.py",
+    "hand_back_before_commit": "crash/fleet/test_worker_kills.py",
+    "handed_back": "crash/fleet/test_worker_kills.py",
     "search_words_written": "databases/texts/test_session_search.py",
 }
 """Points that no scenario of the matrix reaches -> the test that kills at them."""

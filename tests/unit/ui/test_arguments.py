@@ -26,6 +26,13 @@ def said(line: str) -> dict[str, object]:
         ("hello -p --mode yolo", {"prompt": "hello", "print": True, "mode": "yolo"}),
         ("-p -", {"prompt": "-", "print": True}),
         ("-p -r abc", {"print": True, "resume": "abc"}),
+        (
+            "worker --agent a:b --agent c:d --labels x,y --concurrency 2 --once",
+            {
+                "name": "worker", "agents": ["a:b", "c:d"], "labels": ("x", "y"), "concurrency": 2,
+                "once": True,
+            },
+        ),
         ("-r", {"resume": ""}),
         ("-r abc hello", {"resume": "abc", "prompt": "hello"}),
         ("-c hello", {"continue_newest": True, "prompt": "hello"}),
@@ -77,6 +84,9 @@ def test_a_line_means_what_it_says(line: str, expected: dict[str, object]) -> No
         ("settle abc call --as don", "`don` is not a known value", "did you mean `done`"),
         ("settle abc call --as rerun --result x", "--result needs --as done, failed or check", "its own"),
         ("resume", "needs --due", "sandbur -r ID"),
+        ("worker", "needs --agent", "support.bot:agent"),
+        ("worker --agent a:b --budget openai", "is not MODEL=REQUESTS[/TOKENS]", "openai=500/200000"),
+        ("worker --agent a:b --quota acme", "is not TENANT=N", "acme=10"),
         ("resume --due --limit 0", "`0` is not a whole number above 0", "sandbur resume --help"),
         ("fork id --set x", "`x` is not PATH=VALUE", "sandbur fork --help"),
         ("fork id --set =x", "is not PATH=VALUE", "sandbur fork --help"),

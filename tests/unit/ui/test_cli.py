@@ -21,6 +21,7 @@ def test_help_names_every_command_and_leaves_at_once(command: Command) -> None:
         "deny",
         "settle",
         "resume",
+        "worker",
         "fork",
         "graph",
         "doctor",

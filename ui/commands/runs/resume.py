@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -44,7 +45,7 @@ async def _carry_on(runtime: Runtime, run: WaitingRun, report: _Report) -> bool:
         session = await runtime.resume(run.session_id)
         warn(session.notices, report.command.progress)
         finished, _ = await drive(
-            session, session.carry_on(), report, leave=lambda: say(resume_line(session))
+            session, await _start(session), report, leave=lambda: say(resume_line(session))
         )
     except SessionHeld as held:
         report.skip(run, held.message)
@@ -57,6 +58,13 @@ async def _carry_on(runtime: Runtime, run: WaitingRun, report: _Report) -> bool:
         report.explain(finished, session)
     report.add(run, finished)
     return finished.status != "interrupted"
+
+
+async def _start(session: Session) -> AsyncIterator[Event]:
+    """Begin the run: it carries an open turn on, or answers the next message that waits."""
+    is_idle = session.next_action == "prompt" and not session.state.turn_open
+    message = await session.inbox.next_queued() if is_idle else None
+    return session.carry_on() if message is None else session.send(message)
 
 
 class _Report:

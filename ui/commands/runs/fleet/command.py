@@ -21,9 +21,44 @@ class WorkerCommand(Command):
     labels: tuple[str, ...] = flag(
         "--labels", "sessions that need these labels may run here", (), type=names, metavar="A,B"
     )
+    budgets: list[str] = flag(
+        "--budget",
+        "what all workers together may use of a model or provider in a minute; repeatable",
+        action="append",
+        metavar="MODEL=REQUESTS[/TOKENS]",
+    )
+    quotas: list[str] = flag(
+        "--quota",
+        "how many sessions of a tenant run at once, on all workers together; repeatable",
+        action="append",
+        metavar="TENANT=N",
+    )
     once: bool = switch("--once", "end when no session waits")
     quiet: bool = switch("-q --quiet", "no line for each event on stderr")
 
     def check(self) -> None:
         if not self.agents:
             raise UsageError("`sandbur worker` needs --agent.", "Name one: --agent support.bot:agent")
+        for text in self.budgets:
+            parse_budget(text)
+        for text in self.quotas:
+            parse_quota(text)
+
+
+def parse_budget(text: str) -> tuple[str, int, int]:
+    """Return the name, and the requests and tokens a minute; 0 is no limit."""
+    name, equals, limits = text.rpartition("=")
+    requests, _, tokens = limits.partition("/")
+    if not (name and equals and requests.isdecimal() and (tokens or "0").isdecimal()):
+        raise UsageError(
+            f"--budget: `{text}` is not MODEL=REQUESTS[/TOKENS].", "Write openai=500/200000; 0 is no limit."
+        )
+    return name, int(requests), int(tokens or 0)
+
+
+def parse_quota(text: str) -> tuple[str, int]:
+    """Return the tenant, and how many of its sessions run at once."""
+    tenant, equals, most = text.rpartition("=")
+    if not (equals and most.isdecimal()):
+        raise UsageError(f"--quota: `{text}` is not TENANT=N.", "Write acme=10.")
+    return tenant, int(most)

@@ -13,12 +13,14 @@ from .....agent.fleet.worker import Worker
 from .....agent.sdk.agent import Agent
 from .....agent.sdk.loading import import_agent
 from .....state.errors import UsageError
+from .....state.store.sessions.budgets import BudgetRows
+from .....state.store.sessions.claims import write_quota
 from .....state.store.store import Store
 from ....cli.open_session import read_overrides, tell_notice
 from ....terminal.drive import exit_code
 from ....terminal.terminal import say
 from ....terminal.text.sanitize import one_line, plain
-from .command import WorkerCommand
+from .command import WorkerCommand, parse_budget, parse_quota
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -31,6 +33,7 @@ async def run_worker(command: WorkerCommand) -> int:
     }
     store = Store.open(settings.store, settings.tenant, tell_notice, settings.durability, settings.home)
     try:
+        _write_limits(store, command)
         report = _Report(is_quiet=command.quiet)
         worker = Worker(
             store, agents, command.concurrency, command.labels, report.tell_event, report.tell_notice
@@ -42,6 +45,13 @@ async def run_worker(command: WorkerCommand) -> int:
     finally:
         store.close()
     return 0 if stopped is None else exit_code(stopped)
+
+
+def _write_limits(store: Store, command: WorkerCommand) -> None:
+    for text in command.budgets:
+        BudgetRows(store.database).write(*parse_budget(text))
+    for text in command.quotas:
+        write_quota(store.database, *parse_quota(text))
 
 
 async def _run_until_signal(worker: Worker, once: bool, report: _Report) -> signal.Signals | None:
