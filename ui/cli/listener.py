@@ -34,12 +34,9 @@ def listen(host: str, port: int, command: str) -> socket.socket:
         listener.close()
         reason = _REASONS.get(error.errno or 0, f"cannot be used: {error.strerror}")
         is_taken = error.errno == errno.EADDRINUSE
-        hint = (
-            f"Use any free port: sandbur {command} --port 0" if is_taken else "Choose another port or host."
-        )
-        raise UsageError(
-            f"Port {port} of {host} {reason}.", free if is_taken else "Choose another port or host."
-        ) from None
+        free = f"Use any free port: sandbur {command} --port 0"
+        hint = free if is_taken else "Choose another port or host."
+        raise UsageError(f"Port {port} of {host} {reason}.", hint) from None
     return listener
 
 
