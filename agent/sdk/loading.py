@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ...state.errors import ConfigError, SandburError, UsageError
 from ...state.session import AgentFileText, SessionSettings
@@ -127,6 +127,18 @@ def load_known_agent(session: SessionSettings, env: Mapping[str, str]) -> tuple[
 
 
 def load_agent(source: str, folder: Path, error: type[SandburError]) -> Definition:
+    """Import the definition of an agent; raises `error` as `import_agent` does."""
+    return import_agent(source, folder, error).definition_of(source)
+
+
+def open_agent(source: str, folder: Path) -> Agent[Any]:
+    """Return the agent that a person names: MODULE:NAME, or an agent file. Raises `UsageError`."""
+    if find_agent_file_parser(source) is not None:
+        return Agent.from_file(folder / Path(source).expanduser())
+    return import_agent(source, folder, UsageError)
+
+
+def import_agent(source: str, folder: Path, error: type[SandburError]) -> Agent[Any]:
     """Import an agent with `folder` on the import path; raises `error` with a sentence for the user."""
     if not _SOURCE.fullmatch(source):
         raise error(f"`{source}` does not name an agent.", "Write MODULE:NAME, such as support.bot:agent.")
@@ -136,7 +148,7 @@ def load_agent(source: str, folder: Path, error: type[SandburError]) -> Definiti
         raise error(f"The module {module_name} has no `{name}`.", "Check the part after the colon.")
     if not isinstance(agent, Agent):
         raise error(f"{source} is a {type(agent).__name__}, not a sandbur.Agent.", "Name the agent itself.")
-    return agent.definition_of(source)
+    return cast("Agent[Any]", agent)
 
 
 def _import_module(module_name: str, folder: Path, error: type[SandburError]) -> Any:

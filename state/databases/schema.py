@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-SCHEMA_VERSION = 9
-READABLE_EXPORTS = (2, 3, 4, 5, 6, 7, 8, 9)
+SCHEMA_VERSION = 10
+READABLE_EXPORTS = (2, 3, 4, 5, 6, 7, 8, 9, 10)
 """Schemas of exports that can be imported: later ones added tables, and columns that are not exported."""
 
 _INTEGER, _TEXT, _BYTES = "BIGINT NOT NULL", "{long_text} NOT NULL", "{blob} NOT NULL"
@@ -95,6 +95,12 @@ _OTHERS = {
     # fact that the operation was asked for, and `token` distinguishes two writers of the same version.
     "fact_changes": {"tenant": _ID, "version": _INTEGER, "fact_id": _ID, "token": _ID, "what": _MOVE,
                      "at": _TIME, "actor": _NAME, "cause": _ID, "reason": _TEXT},
+    # The access tokens of servers. `digest` is the SHA-256 of the token, which itself is stored nowhere.
+    "tokens": {"digest": _ID, "id": _MOVE, "name": _NAME, "tenant": _ID, "scopes": _NAME, "created_at": _TIME,
+               "expires_at": _TIME},
+    # The requests that changed something through a server, and those that were refused.
+    "audit": {"id": _ID, "tenant": _ID, "at": _TIME, "token": _NAME, "request": _NAME, "session": _ID,
+              "status": _INTEGER},
 }  # fmt: skip
 _KEYS = {
     "meta": ("name",),
@@ -113,6 +119,8 @@ _KEYS = {
     "facts": ("id",),
     "fact_sources": ("fact_id", "source_id"),
     "fact_changes": ("tenant", "version", "fact_id"),
+    "tokens": ("digest",),
+    "audit": ("id",),
 }
 
 COLUMNS: dict[str, Mapping[str, str]] = {
@@ -189,6 +197,8 @@ INDEXES = (
     Index("facts", "facts_by_session", "tenant, source_session"),
     Index("fact_sources", "fact_sources_reversed", "source_id, fact_id"),
     Index("fact_changes", "fact_changes_of_fact", "fact_id, version"),
+    Index("tokens", "tokens_by_id", "id"),
+    Index("audit", "audit_by_time", "tenant, at, id"),
 )
 TITLE_START_CHARS = 64
 

@@ -50,8 +50,10 @@ def migrate(
         _add_session_keys(connection, damaged, name, tell)
     if version < _WITH_LABELS:
         _add_labels(connection, damaged)
-    if version < SCHEMA_VERSION:
+    if version < _WITH_FACTS:
         _create(connection, *_OF_FACTS)
+    if version < SCHEMA_VERSION:
+        _create(connection, *_OF_SERVERS)
         _create_indexes(connection, damaged)
     reach("migration_mid")
     connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(SCHEMA_VERSION),))
@@ -229,6 +231,8 @@ def _add_labels(connection: sqlite3.Connection, damaged: Collection[str]) -> Non
 
 _OF_FACTS = ("documents", "vectors", "fact_heads", "facts", "fact_sources", "fact_changes")
 """The new tables of version 9: facts, and texts that are searched for."""
+_OF_SERVERS = ("tokens", "audit")
+"""The new tables of version 10: access to servers."""
 
 
 def _create_indexes(connection: sqlite3.Connection, damaged: Collection[str]) -> None:
@@ -266,5 +270,5 @@ def _dump_labels(settings: str) -> str | None:
     return None if labels is None else json.dumps(labels)
 
 
-_WITH_KEYS, _WITH_LABELS = 7, 8
+_WITH_KEYS, _WITH_LABELS, _WITH_FACTS = 7, 8, 9
 _STEPS = {1: _chain_the_rows, 2: _add_traces, 3: _add_seals, 4: _add_inbox, 5: _index_the_folders}

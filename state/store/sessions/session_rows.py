@@ -151,6 +151,11 @@ class SessionIndex:
         columns = {"status": status, "lease_until": "", "wake_at": wake_at, "updated_at": now(), **nobody}
         await self._database.acommit([], make_head_update(session_id, mine, columns, {**mine, **nobody}))
 
+    async def make_due(self, session_id: str) -> None:
+        """Let the run of a session at rest be continued by whichever process looks for due runs next."""
+        at_rest = {"session_id": session_id, "owner": ""}
+        await self._database.acommit([update("heads", {"wake_at": now()}, at_rest)])
+
     async def _is_held(self, session_id: str, head: Head) -> bool:
         """Return whether the owner is alive. If neither clock nor system can tell, observe the owner for a
         moment.
