@@ -181,6 +181,10 @@ class SessionSettings(Record):
     """The user of that program."""
     tags: tuple[str, ...] = Field(default=(), exclude_if=lambda tags: not tags)
     """The words with which the program finds its sessions."""
+    needs: tuple[str, ...] = Field(default=(), exclude_if=lambda labels: not labels)
+    """The labels that a worker must have to run the session, such as `host:alpha` for files of that host."""
+    priority: int = Field(default=5, ge=0, le=9, exclude_if=lambda priority: priority == 5)
+    """Which sessions of a tenant workers run first: those with the higher number."""
     variables: dict[str, str] = Field(default_factory=dict, exclude_if=lambda variables: not variables)
     """The values that the person sets for configured tools."""
     tool_choice: ToolChoice = Field(default=EVERY_TOOL, exclude_if=lambda choice: choice == EVERY_TOOL)

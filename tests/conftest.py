@@ -40,6 +40,8 @@ ON_EVERY_DATABASE = (
     "test_listing",
     "test_family",
     "test_session_search",
+    "test_claims",
+    "test_worker",
 )
 """The tests of these modules hold for every kind of store; those of the others use SQLite."""
 IN_MEMORY = (
@@ -117,7 +119,7 @@ def url_of() -> Iterator[UrlOf]:
 def store(request: pytest.FixtureRequest, url_of: UrlOf, tmp_path: Path) -> Iterator[Store]:
     opened = Store.open(url_of(request.param, tmp_path))
     if request.param not in ("sqlite", "memory"):
-        tables = (*SESSION_TABLES, "sessions", "blobs")
+        tables = (*SESSION_TABLES, "sessions", "blobs", "workers", "budgets", "quotas")
         opened.database.commit([(f"DELETE FROM {table}", ()) for table in tables])
     yield opened
     close_all()

@@ -27,6 +27,7 @@ SHIPPED = (
     ".agent.review.trials",
     ".agent.knowledge.retrieval",
     ".agent.knowledge.memory",
+    ".agent.fleet",
     ".agent.history.tracking",
     ".agent.history.replay",
     ".ui.acp",

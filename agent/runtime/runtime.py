@@ -99,9 +99,10 @@ class Runtime:
         store = Store.open(settings.store, settings.tenant, on_notice, settings.durability, settings.home)
         return cls(overrides, settings, store, env, on_notice, definition, is_embedded, flags)
 
-    async def aclose(self) -> None:
+    async def aclose(self, closes_store: bool = True) -> None:
         await self._assembly.aclose()
-        self.store.close()
+        if closes_store:
+            self.store.close()
         problem = await self._assembly.extensions.finish()
         if problem and self._on_notice is not None:
             self._on_notice(problem)

@@ -9,6 +9,7 @@ from ...actions.ports.advice import Advice
 from ...actions.turn.commands import is_command, parse_shell_command
 from ...state.application import InboxTaken
 from ...state.conversation.messages import encodable
+from ...state.databases.database import Statement
 from ...state.errors import UsageError
 from ...state.session import InboxKind, WaitingMessage
 from ...state.store.sessions.inbox import Inbox, NewMessage
@@ -215,10 +216,14 @@ def mask_messages(masker: Masker, texts: Sequence[str]) -> list[str]:
 
 
 async def leave_messages(
-    inbox: Inbox, masker: Masker, kind: InboxKind, *texts: str
+    inbox: Inbox,
+    masker: Masker,
+    kind: InboxKind,
+    *texts: str,
+    also: Callable[[int], Sequence[Statement]] = lambda newest: (),
 ) -> tuple[WaitingMessage, ...]:
     """Store messages for a session that this process does not run. All are on disk when this returns, or
-    none.
+    none. `also` returns, for the number of the last one, what the same transaction writes.
 
     Raises `UsageError` for an empty message, and for a command unless it is only observed.
     """
@@ -228,4 +233,4 @@ async def leave_messages(
             f"{order.split()[0][:40]} is a command: it works only if a person types it into the chat.",
             "Write it in words, or continue the session: sandbur -r ID",
         )
-    return await inbox.add_from_outside(kind, *masked)
+    return await inbox.add_from_outside(kind, *masked, also=also)

@@ -33,7 +33,7 @@ class Position:
         self.session_id = session_id
         self.application = application
         self.store = store
-        self._runner = make_runner_name()
+        self._runner = make_runner_name() if store.claims is None else store.claims.profile.id
         self._changes: dict[str, Any] = {}
         self._changed_after = -1
         self.title = ""
@@ -168,13 +168,19 @@ class Position:
         finally:
             await self._give_back(epoch, status, wake_at)
 
+    @property
+    def _is_claimed(self) -> bool:
+        """Return whether a worker claimed the session and hands it back itself."""
+        return self.store.claims is not None and self.session_id in self.store.claims.claimed
+
     async def _give_back(self, epoch: int, status: str, wake_at: str) -> None:
         """Write the end of the run. If that fails or is cancelled, at least release the lease."""
         try:
-            await self._writer.release(status, wake_at)
+            await self._writer.release(status, wake_at, keeps_owner=self._is_claimed)
         except (StoreError, asyncio.CancelledError) as failed:
-            with suppress(StoreError):
-                await self.store.index.release(self.session_id, epoch, status, wake_at)
+            if not self._is_claimed:
+                with suppress(StoreError):
+                    await self.store.index.release(self.session_id, epoch, status, wake_at)
             if isinstance(failed, asyncio.CancelledError):
                 raise
         finally:
@@ -198,6 +204,8 @@ class Position:
         return self.store.writer(self.session_id)
 
     def _start_beating(self) -> None:
+        if self.store.claims is not None:
+            return
         self.store.heartbeat.begin(self, partial(self._beat, self._writer, asyncio.get_running_loop()))
 
     async def _beat(self, writer: SessionWriter, loop: asyncio.AbstractEventLoop) -> None:

@@ -45,7 +45,7 @@ from ...state.errors import (
     TurnLimit,
     to_exhausted,
 )
-from ...state.process.clock import now
+from ...state.process.clock import format_time
 from ...state.session import SessionSettings
 from ...state.trace import Failure, RunEnded
 from ..config.settings import Settings
@@ -294,9 +294,9 @@ class Run:
             output=find_run_output(position.state, self._ports),
         )
         is_open = position.next_action not in HALTS and (end.status == "done" or self._given.record_only)
-        wake_at = wake_time(error) if isinstance(error, Overloaded) else ""
+        wake_at = wake_time(error, position.store.database.now()) if isinstance(error, Overloaded) else ""
         if self._given.record_only and is_open:
-            wake_at = now()
+            wake_at = format_time(position.store.database.now())
         failure = Failure(code=error.code, message=error.message) if error is not None else None
         status = "interrupted" if is_open else end.status
         last = self._last_event(error, bool(end.pending))

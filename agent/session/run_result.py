@@ -1,6 +1,6 @@
 """Builds the result of a run: its status, exit code and answer, and the time of an automatic resume."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import cast
 
 from ...actions.ports.events import ErrorRaised, PendingDecision, RunFinished, RunStatus, StepOutcome
@@ -79,10 +79,10 @@ def make_run_finished(
     )
 
 
-def wake_time(error: Overloaded) -> str:
+def wake_time(error: Overloaded, now: datetime) -> str:
     """Return the time at which a rate-limited run can continue by itself, UTC in ISO 8601."""
     wait_s = _WAIT_S if error.retry_after_s is None else min(error.retry_after_s, _LONGEST_WAIT_S)
-    return format_time(datetime.now(UTC) + timedelta(seconds=wait_s))
+    return format_time(now + timedelta(seconds=wait_s))
 
 
 def answer(state: ApplicationState) -> str | None:

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from ..errors import StoreError
 from ..process.installation import make_install_command
@@ -52,9 +53,22 @@ def insert_tags(session_id: str, tags: Iterable[str]) -> list[Statement]:
     return [(sql, (session_id, tag)) for tag in tags]
 
 
+class Expression(NamedTuple):
+    """A value of `update` that the database computes from the columns of the row."""
+
+    sql: str
+    parameters: tuple[Any, ...] = ()
+
+
 def update(table: str, values: Mapping[str, Any], where: Mapping[str, Any]) -> Statement:
-    changes = ", ".join(f"{column} = ?" for column in values)
-    return f"UPDATE {table} SET {changes} WHERE {_match_all(where)}", (*values.values(), *where.values())
+    """Return the statement that sets columns to values, some of which may be an `Expression`."""
+    set_to = {
+        column: value if isinstance(value, Expression) else Expression("?", (value,))
+        for column, value in values.items()
+    }
+    changes = ", ".join(f"{column} = {value.sql}" for column, value in set_to.items())
+    parameters = tuple(one for value in set_to.values() for one in value.parameters)
+    return f"UPDATE {table} SET {changes} WHERE {_match_all(where)}", (*parameters, *where.values())
 
 
 def exists(table: str, where: Mapping[str, Any]) -> Statement:
@@ -174,6 +188,8 @@ class Database(Protocol):
     """None: records are chained, but not sealed."""
     is_volatile: bool
     """True if the content ends with this process."""
+    has_clock: bool
+    """Whether all processes on all machines judge leases by one clock, which `now` returns."""
 
     def make_creation(self, tables: Sequence[str]) -> list[Statement]:
         """Return the statements that create the missing tables. `tables` are texts as in `schema`."""
@@ -195,6 +211,26 @@ class Database(Protocol):
 
     async def offload(self, work: Callable[[], ResultT]) -> ResultT:
         """Run `work`, which queries this database. Waiting for a network does not block the event loop."""
+        ...
+
+    def now(self) -> datetime:
+        """Return the time in UTC by the clock that all processes of the store share. Waits for nothing."""
+        ...
+
+    @property
+    def skip_locked(self) -> str:
+        """Return what a query for rows to be updated ends with, so that two at once find different rows."""
+        ...
+
+    def notify(self, channel: str) -> list[Statement]:
+        """Return the statements of a commit that wake those who listen to a channel; empty if none can."""
+        ...
+
+    def listen(self, channel: str, hint: Callable[[], None]) -> Callable[[], None]:
+        """Call `hint` from a thread after each notification; return a function that ends this.
+
+        Notifications may get lost. A database without them never calls `hint`.
+        """
         ...
 
     @property

@@ -43,7 +43,7 @@ class StoreServer(Protocol):
 class _OwnServer:
     """A registered server, with defaults for the optional fields."""
 
-    table_suffix = ""
+    table_suffix = clock = skip_locked = notification = ""
     creation_lock: Sequence[Statement] = ()
     document_search: DocumentSearch | None = None
 

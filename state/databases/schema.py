@@ -45,12 +45,23 @@ _OTHERS = {
     # Rewritten with every commit of a session, so the row is small. `records` and `chain`: the number of
     # chained rows and the digest of the newest; `owner`, `epoch`, `lease_until`: the process that writes.
     # `tenant`, `folder`, `app` and `app_user` repeat values of `sessions`, for the indexes; see
-    # `make_index_key`.
+    # `make_index_key`. `lane` is what a worker must offer to run the session, see `lanes.py`; `asked` is the
+    # number of the newest message that asks for a run, and `attempts` counts failures in a row.
     "heads": {"session_id": _ID, "title": _TEXT, "status": _TIME, "updated_at": _TIME, "wake_at": _TIME,
               "last_seq": _INTEGER, "records": _INTEGER, "chain": _DIGEST, "owner": _NAME, "epoch": _INTEGER,
               "lease_until": _TIME, "tenant": "VARCHAR(64) DEFAULT '' NOT NULL",
               "folder": "VARCHAR(255) DEFAULT '' NOT NULL", "app": "VARCHAR(255) DEFAULT '' NOT NULL",
-              "app_user": "VARCHAR(255) DEFAULT '' NOT NULL"},
+              "app_user": "VARCHAR(255) DEFAULT '' NOT NULL", "lane": "VARCHAR(300) DEFAULT '' NOT NULL",
+              "asked": "BIGINT DEFAULT 0 NOT NULL", "attempts": "BIGINT DEFAULT 0 NOT NULL"},
+    # One row for each start of a worker. Its lease is the lease of every session whose `owner` is its `id`.
+    "workers": {"id": _NAME, "host": _NAME, "labels": _TEXT, "agents": _TEXT, "concurrency": _INTEGER,
+                "state": _MOVE, "started_at": _TIME, "lease_until": _TIME},
+    # What all workers together may use of a model: tokens and requests a minute, and what is left of them at
+    # the time `at`. `version` guards every change.
+    "budgets": {"name": _NAME, "requests_per_minute": _INTEGER, "tokens_per_minute": _INTEGER,
+                "requests_left": _INTEGER, "tokens_left": _INTEGER, "at": _TIME, "version": _INTEGER},
+    # How many sessions of a tenant run at once at most. `version` guards every claim of them.
+    "quotas": {"tenant": _ID, "most_running": _INTEGER, "version": _INTEGER},
     # The tags in the settings of sessions, one row each, for the index.
     "session_tags": {"session_id": _ID, "tag": _NAME},
     # The distinct words of a session's messages, encoded, for the full-text index of the database. `records`
@@ -106,6 +117,9 @@ _KEYS = {
     "meta": ("name",),
     "sessions": ("id",),
     "heads": ("session_id",),
+    "workers": ("id",),
+    "budgets": ("name",),
+    "quotas": ("tenant",),
     "session_tags": ("session_id", "tag"),
     "session_texts": ("session_id",),
     "blobs": ("digest", "session_id", "chunk"),
@@ -173,7 +187,13 @@ class Index(NamedTuple):
 
 
 _AT_REST = "status <> 'running'"
+WAITS = "owner = '' AND wake_at > '' AND lane > ''"
+"""The condition for sessions that wait for a worker, now or later."""
+IS_OWNED = "owner > ''"
 INDEXES = (
+    # Neither index has `lease_until`, which every heartbeat changes.
+    Index("heads", "heads_waiting", "lane, wake_at", WAITS),
+    Index("heads", "heads_owned", "owner, lane", IS_OWNED),
     Index("heads", "heads_at_rest", "tenant, updated_at, session_id, folder, status", _AT_REST),
     Index("heads", "heads_running", "tenant, status", "status = 'running'"),
     Index("heads", "heads_titled", "tenant, {title_start}"),

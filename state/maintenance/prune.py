@@ -181,15 +181,19 @@ def _load_sessions(database: Database, tenant: str, now: str) -> list[StoredSess
     """Return the sessions of a tenant, the newest first."""
     sizes = _measure_sessions(database)
     rows = database.query(
-        "SELECT s.id, h.title, h.updated_at, s.parent_id, s.parent_session, h.epoch, h.owner, h.lease_until,"
-        " h.wake_at"
-        " FROM sessions s JOIN heads h ON h.session_id = s.id WHERE s.tenant = ?"
+        "SELECT s.id, h.title, h.updated_at, s.parent_id, s.parent_session, h.epoch, h.owner,"
+        " COALESCE(w.lease_until, h.lease_until),"
+        " h.wake_at FROM sessions s JOIN heads h ON h.session_id = s.id"
+        " LEFT JOIN workers w ON w.id = h.owner WHERE s.tenant = ?"
         " ORDER BY h.updated_at DESC, s.created_at DESC",
         (tenant,),
     )
+    clock = database.now()
     return [
         StoredSession(
-            *row, size_bytes=sizes.get(row[0], 0), is_busy=seems_held(row[6], lease_until) or wake_at > now
+            *row,
+            size_bytes=sizes.get(row[0], 0),
+            is_busy=seems_held(row[6], lease_until, clock) or wake_at > now,
         )
         for *row, lease_until, wake_at in rows
     ]

@@ -189,7 +189,8 @@ def read_verified(database: Database, session_id: str) -> str | None:
 def find_end_at_rest(database: Database, session_id: str) -> Chain | None:
     """Return the end of the chain if no process runs the session and its last run is done; else None."""
     rows = database.query(
-        "SELECT records, chain FROM heads WHERE session_id = ? AND owner = '' AND status = ?",
+        # A worker that claimed it has not begun a run: that changes the status.
+        "SELECT records, chain FROM heads WHERE session_id = ? AND status = ?",
         (session_id, AT_REST),
     )
     return Chain(int(rows[0][0]), str(rows[0][1])) if rows else None

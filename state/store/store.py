@@ -19,6 +19,7 @@ from .files.shared_files import SharedFiles
 from .integrity import examine, quarantine
 from .journal import CallJournal, TraceLog, load_output
 from .seals import KeySealer, find_end_at_rest, note_verified, read_verified
+from .sessions.claims import WorkerClaims
 from .sessions.family import FamilyFilter, count_roots
 from .sessions.inbox import Inbox
 from .sessions.lease import Heartbeat
@@ -42,6 +43,9 @@ class Store:
         self.index = SessionIndex(database, tenant)
         self.heartbeat = Heartbeat()
         """Renews the leases of the runs in this process."""
+        self.claims: WorkerClaims | None = None
+        """The claims of the worker in this process, whose lease covers every session that it runs; None: each
+        run has a lease of its own."""
 
     @classmethod
     def open(
@@ -69,6 +73,12 @@ class Store:
 
     def close(self) -> None:
         self.database.close()
+
+    def share(self, tenant: str, claims: WorkerClaims) -> Store:
+        """Return a store for a tenant in the same database, whose sessions a worker runs."""
+        shared = Store(self.database, self.url, tenant)
+        shared.claims = claims
+        return shared
 
     def persister(self, calls_start_next: Set[str] = frozenset()) -> DeltaPersister:
         """Return the object that saves and loads states for Burr; see `DeltaPersister`."""

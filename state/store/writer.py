@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from ..application import ApplicationState
+from ..application import ApplicationState, InboxTaken
 from ..conversation.content import Attachment
 from ..databases.chain import Chain, Entry, make_first_digest
 from ..databases.database import Database, GuardedUpdate, Statement
@@ -23,6 +23,7 @@ from .files.contents import insert_uses
 from .message_log import SessionLogs, list_calls_after
 from .recording import load_state
 from .seals import AT_REST, Seal, SealedEnd, load_head_with_seals, note_verified, write_marks
+from .sessions.claims import make_wake_at
 from .sessions.lease import Claim, make_head_update, make_held_error, make_lease_end, make_moved_error
 
 _MIN_SNAPSHOT_GAP_BYTES = 8192
@@ -223,11 +224,19 @@ class SessionWriter:
         async with self._lock:
             await self._commit([*(queued.alone for queued in self._queue), *entries], self.last_seq)
 
-    async def release(self, status: str, wake_at: str) -> None:
-        """Commit the queue and end the lease in one transaction."""
+    async def release(self, status: str, wake_at: str, keeps_owner: bool = False) -> None:
+        """Commit the queue and end the lease in one transaction.
+
+        With `keeps_owner`, the session stays claimed by the worker that runs it, until that hands it back.
+        """
         async with self._lock:
             entries = [queued.alone for queued in self._queue]
-            ending = {"status": status, "owner": "", "lease_until": "", "wake_at": wake_at}
+            taken = self._fields.values.get("inbox_taken")
+            answered = taken.queue if isinstance(taken, InboxTaken) else 0
+            ending: dict[str, Any] = {"status": status, "lease_until": ""}
+            ending["wake_at"] = make_wake_at(status, wake_at, answered, self._database.now())
+            if not keeps_owner:
+                ending["owner"] = ""
             await self._commit(entries, self.last_seq, ending)
         if self.is_whole and status == AT_REST and not self._expected:
             note_verified(
@@ -280,17 +289,19 @@ class SessionWriter:
         """Renew the lease. Raises `SessionHeld` if another process has taken it."""
         mine = {"epoch": self.epoch}
         try:
-            guard = make_head_update(self.session_id, mine, {"lease_until": make_lease_end()}, mine)
+            guard = make_head_update(
+                self.session_id, mine, {"lease_until": make_lease_end(self._database.now())}, mine
+            )
             await self._database.acommit([], guard)
         except GuardFailed:
             raise self._make_lost_error() from None
 
     async def _commit(
-        self, entries: Sequence[Entry], seq: int, head: Mapping[str, str] | None = None
+        self, entries: Sequence[Entry], seq: int, head: Mapping[str, Any] | None = None
     ) -> None:
         chain, statements = self.chain.link(self.session_id, [*self._held, *entries])
         sealing, seals = self._seal_end.advance(chain)
-        guard = self._make_guard(chain, seq, head or {"lease_until": make_lease_end()})
+        guard = self._make_guard(chain, seq, head or {"lease_until": make_lease_end(self._database.now())})
         reach("store_before_commit")
         try:
             await run_to_end(
@@ -326,7 +337,7 @@ class SessionWriter:
             work()
         del self._on_commit[: batch.on_commit]
 
-    def _make_guard(self, chain: Chain, seq: int, head: Mapping[str, str]) -> GuardedUpdate:
+    def _make_guard(self, chain: Chain, seq: int, head: Mapping[str, Any]) -> GuardedUpdate:
         """Return the guarded update of the session's head, with the new end of the chain and the columns
         `head`.
         """

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain
 
 import pytest
 from support.network.proxy import Proxy
@@ -59,13 +60,18 @@ def test_a_newer_store_is_refused(place: Place) -> None:
     assert "was written by a newer Sandbur" in said(place.url)
 
 
+OF_FLEETS = ("lane", "asked", "attempts")
 NEW_COLUMNS = {
     5: {
-        "heads": ("tenant", "folder", "app", "app_user"),
+        "heads": ("tenant", "folder", "app", "app_user", *OF_FLEETS),
         "sessions": ("parent_session", "parent_sequence", "parent_call"),
     },
-    7: {"heads": ("app", "app_user"), "sessions": ("parent_session", "parent_sequence", "parent_call")},
-    8: {},
+    7: {
+        "heads": ("app", "app_user", *OF_FLEETS),
+        "sessions": ("parent_session", "parent_sequence", "parent_call"),
+    },
+    8: {"heads": OF_FLEETS},
+    9: {"heads": OF_FLEETS},
 }
 """Version -> the columns that it does not have."""
 
@@ -74,6 +80,7 @@ NEW_TABLES = {
     5: ("session_tags", "session_texts"),
     7: ("session_tags", "session_texts"),
     8: ("documents", "vectors", "fact_heads", "facts", "fact_sources", "fact_changes"),
+    9: ("workers", "budgets", "quotas"),
 }
 """Version -> the tables that it does not have; older versions lack those of later ones, too."""
 
@@ -91,10 +98,12 @@ def make_older(place: Place, version: int, is_begun: bool) -> None:
         ]
         drops = ", ".join([*indexes, *(f"DROP COLUMN {column}" for column in columns)])
         statements.append(f"ALTER TABLE {place.schema}.{table} {drops}")
-    missing = dict.fromkeys((*NEW_TABLES[version], *NEW_TABLES[8]))
+    later = (tables for number, tables in NEW_TABLES.items() if number >= max(version, 8))
+    missing = dict.fromkeys((*NEW_TABLES[version], *chain.from_iterable(later)))
     statements += (f"DROP TABLE {place.schema}.{table}" for table in missing)
     if is_begun and version < 8:
-        columns = ", ".join(f"{column} = ''" for column in NEW_COLUMNS[version]["heads"])
+        texts = [column for column in NEW_COLUMNS[version]["heads"] if column not in OF_FLEETS]
+        columns = ", ".join(f"{column} = ''" for column in texts)
         statements = [
             f"UPDATE {place.schema}.heads SET {columns}",
             f"DELETE FROM {place.schema}.session_tags",

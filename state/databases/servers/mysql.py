@@ -194,6 +194,9 @@ class MysqlServer:
         clause="FULLTEXT INDEX documents_search (terms)",
     )
     creation_lock: Sequence[Statement] = ()  # CREATE TABLE IF NOT EXISTS is safe by itself
+    clock = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000"
+    skip_locked = " FOR UPDATE SKIP LOCKED"
+    notification = ""
 
     def __init__(self, url: ServerUrl, answer_s: float = ANSWER_S) -> None:
         self.name = url.name

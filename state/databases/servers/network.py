@@ -9,11 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Generator, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
 from typing import Any
 
 from ...errors import GuardFailed, StoreError
 from ...process.cancellation import wait_uncancelled
+from ...process.clock import RemoteClock
 from ...process.crashpoints import reach
 from ..database import (
     DocumentSearch,
@@ -26,6 +28,7 @@ from ..database import (
     ignore_notice,
     make_loop_listener,
 )
+from .notifications import ChannelListener
 from .requirements import Connection, Server
 from .server_errors import ServerError
 from .server_tables import find_table_problems, make_tables, prepare_tables
@@ -227,6 +230,10 @@ class Pool:
 CONNECTIONS = 8
 
 
+def _stop_nothing() -> None:
+    """Do nothing: nobody listens."""
+
+
 class NetworkDatabase:
     """A `Database` on a server. All threads of this process share its connections."""
 
@@ -242,6 +249,7 @@ class NetworkDatabase:
         self._server = server
         self._pool = Pool(server, connections)
         self._outage = Outage()
+        self._clock = RemoteClock()
         self._in_thread = _ThreadWork()
         self._calls: set[Work] = set()
         self._is_closed = False
@@ -249,6 +257,7 @@ class NetworkDatabase:
             undo.callback(self._pool.close)
             call = Work(self.on_notice, is_opening=True)
             self._retry(lambda connection: prepare_tables(server, connection), call)
+            self.has_clock = bool(server.clock)
             undo.pop_all()
 
     def make_creation(self, tables: Sequence[str]) -> list[Statement]:
@@ -263,6 +272,21 @@ class NetworkDatabase:
 
     async def acommit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
         await self.offload(lambda: self.commit(statements, guard))
+
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    @property
+    def skip_locked(self) -> str:
+        return self._server.skip_locked
+
+    def notify(self, channel: str) -> list[Statement]:
+        return [(self._server.notification, (channel,))] if self._server.notification else []
+
+    def listen(self, channel: str, hint: Callable[[], None]) -> Callable[[], None]:
+        if not self._server.notification:
+            return _stop_nothing
+        return ChannelListener(self._server, channel, hint).stop
 
     async def offload(self, work: Callable[[], ResultT]) -> ResultT:
         """Run `work` in a thread. After a cancellation, this waits for the request that was already sent to
@@ -325,11 +349,21 @@ class NetworkDatabase:
             try:
                 with self._pool.connection() as connection:
                     result = work(connection)
+                    self._measure_clock(connection)
             except ServerError as trouble:
+                if trouble.kind == "lost":
+                    self._clock.expire()
                 retries.back_off(trouble)
             else:
                 retries.end()
                 return result
+
+    def _measure_clock(self, connection: Connection) -> None:
+        """Measure the clock of the server now and then, after a request that is made anyway."""
+        sql = self._server.clock
+        if sql and self._clock.is_due:
+            with suppress(ServerError):
+                self._clock.measure(lambda: int(connection.query(sql, ())[0][0]))
 
     def _tell(self, notice: str) -> None:
         self.on_notice(notice)

@@ -15,6 +15,7 @@ import psycopg
 from psycopg.abc import RV, PQGen
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import TransactionStatus
+from psycopg.sql import SQL, Identifier
 from psycopg.types.numeric import IntLoader
 from psycopg.waiting import Ready
 
@@ -144,6 +145,9 @@ class PostgresServer:
         ),
     )
     creation_lock: Sequence[Statement] = (("SELECT pg_advisory_xact_lock(7310579302446157)", ()),)
+    clock = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
+    skip_locked = " FOR UPDATE SKIP LOCKED"
+    notification = "SELECT pg_notify(?, '')"
 
     def __init__(self, url: ServerUrl, answer_s: float = ANSWER_S) -> None:
         self.name = url.name
@@ -237,6 +241,14 @@ class PostgresConnection:
             # One message costs a third less than a pipeline with one message per statement.
             written = [cursor.mogrify(_encode(sql), parameters) for sql, parameters in ready]
             cursor.execute(";".join((_BEGIN, *written, "COMMIT")).encode())
+
+    def listen(self, channel: str) -> None:
+        with self._translate_errors():
+            self._connection.execute(SQL("LISTEN {}").format(Identifier(channel)))
+
+    def wait_for_notification(self, seconds: float) -> bool:
+        with self._translate_errors():
+            return bool(list(self._connection.notifies(timeout=seconds, stop_after=1)))
 
     def close(self) -> None:
         self._connection.close()

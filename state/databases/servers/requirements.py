@@ -35,6 +35,16 @@ class Connection(Protocol):
         ...
 
 
+class ListeningConnection(Connection, Protocol):
+    """A connection that can wait for notifications of other connections."""
+
+    def listen(self, channel: str) -> None: ...
+
+    def wait_for_notification(self, seconds: float) -> bool:
+        """Wait for at most so long; return whether a notification came."""
+        ...
+
+
 class Server(Protocol):
     """A server of one kind at one address."""
 
@@ -57,6 +67,12 @@ class Server(Protocol):
     document_search: DocumentSearch | None
     creation_lock: Sequence[Statement]
     """Statements that separate two first starts, in the transaction that creates the tables."""
+    clock: str
+    """A query for the milliseconds since 1970 on the server; empty if its processes share one clock."""
+    skip_locked: str
+    """What a query for rows to be updated ends with, so that two of them at once find different rows."""
+    notification: str
+    """The statement that wakes those who listen to a channel, its parameter; empty if nobody can listen."""
 
     def connect(self) -> Connection: ...
 

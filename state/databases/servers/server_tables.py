@@ -60,10 +60,10 @@ def _upgrade(server: Server, connection: Connection) -> None:
 
 
 _ADDED = {
-    "heads": ("tenant", "folder", "app", "app_user"),
+    "heads": ("tenant", "folder", "app", "app_user", "lane", "asked", "attempts"),
     "sessions": ("parent_session", "parent_sequence", "parent_call"),
 }
-"""Table -> the columns that came after its first version: in version 6, and in version 8."""
+"""Table -> the columns that came after its first version: in versions 6, 8 and 10."""
 _FILLED_AT_ONCE = 500
 
 

@@ -54,6 +54,7 @@ def migrate(
         _create(connection, *_OF_FACTS)
     if version < SCHEMA_VERSION:
         _create(connection, *_OF_SERVERS)
+        _add_fleets(connection)
         _create_indexes(connection, damaged)
     reach("migration_mid")
     connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(SCHEMA_VERSION),))
@@ -268,6 +269,13 @@ def _fill_labels(connection: sqlite3.Connection) -> None:
 def _dump_labels(settings: str) -> str | None:
     labels = read_label_keys(settings)
     return None if labels is None else json.dumps(labels)
+
+
+def _add_fleets(connection: sqlite3.Connection) -> None:
+    """9 to 10: what workers claim sessions by. A session gets its lane with its next run or message."""
+    for column in ("lane", "asked", "attempts"):
+        connection.execute(f"ALTER TABLE heads ADD COLUMN {column} {COLUMNS['heads'][column]}")
+    _create(connection, "workers", "budgets", "quotas")
 
 
 _WITH_KEYS, _WITH_LABELS, _WITH_FACTS = 7, 8, 9

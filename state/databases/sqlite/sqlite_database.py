@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,6 +99,19 @@ class SqliteDatabase:
             undo.pop_all()
         self.body = self._file.body
         self._file.make_private()
+
+    has_clock = False
+    skip_locked = ""
+    """One process at a time updates a file."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def notify(self, channel: str) -> list[Statement]:
+        return []
+
+    def listen(self, channel: str, hint: Callable[[], None]) -> Callable[[], None]:
+        return lambda: None
 
     text_index = TEXT_INDEX
     document_search: DocumentSearch | None = DOCUMENT_SEARCH

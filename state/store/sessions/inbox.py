@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, get_args
 
@@ -86,18 +86,20 @@ class Inbox:
         messages: Sequence[NewMessage],
         above: int = 0,
         is_from_outside: bool = False,
+        also: Callable[[int], Sequence[Statement]] = lambda newest: (),
     ) -> tuple[WaitingMessage, ...]:
         """Write messages in one transaction: all of them are on disk when this returns, or none.
 
         Their numbers follow each other, and are larger than `above`: an import brings the numbers of taken
-        messages, but not their rows. Raises `UsageError` for too many or too long messages, and `StoreError`
+        messages, but not their rows. `also` returns, for the number of the last message, what the same
+        transaction writes. Raises `UsageError` for too many or too long messages, and `StoreError`
         if they cannot be written.
         """
         if not messages:
             return ()
         _require_short(messages)
         bodies = [_make_body(one, is_from_outside) for one in messages]
-        first = await self._insert(kind, bodies, above)
+        first = await self._insert(kind, bodies, above, also)
         added = tuple(
             WaitingMessage(number, kind, one.text, one.context, is_from_outside)
             for number, one in enumerate(messages, first)
@@ -105,10 +107,18 @@ class Inbox:
         self._known.update((one.number, one) for one in added)
         return added
 
-    async def add_from_outside(self, kind: InboxKind, *texts: str) -> tuple[WaitingMessage, ...]:
-        """Write messages for a session that another process runs, in one transaction."""
+    async def add_from_outside(
+        self,
+        kind: InboxKind,
+        *texts: str,
+        also: Callable[[int], Sequence[Statement]] = lambda newest: (),
+    ) -> tuple[WaitingMessage, ...]:
+        """Write messages for a session that another process runs, in one transaction; `also` is as in
+        `add_many`.
+        """
         above = await self._database.offload(self._find_newest_taken)
-        return await self.add_many(kind, [NewMessage(text) for text in texts], above, is_from_outside=True)
+        messages = [NewMessage(text) for text in texts]
+        return await self.add_many(kind, messages, above, is_from_outside=True, also=also)
 
     async def withdraw(self, number: int) -> bool:
         """Withdraw a message. Return False if it was withdrawn before."""
@@ -126,7 +136,13 @@ class Inbox:
         reach("inbox_withdraw_after_commit")
         return True
 
-    async def _insert(self, kind: InboxKind, bodies: Sequence[str], above: int) -> int:
+    async def _insert(
+        self,
+        kind: InboxKind,
+        bodies: Sequence[str],
+        above: int,
+        also: Callable[[int], Sequence[Statement]],
+    ) -> int:
         """Insert a row for each body, and return the number of the first one."""
         token = secrets.token_hex(16)
         for _ in range(_MOST_TRIES):
@@ -138,7 +154,8 @@ class Inbox:
             guard = GuardedUpdate(claim, exists("inbox", {**place, "token": token}))
             reach("inbox_before_commit")
             try:
-                await self._database.acommit([insert("inbox", row) for row in rows[1:]], guard)
+                more = also(first + len(rows) - 1)
+                await self._database.acommit([*(insert("inbox", row) for row in rows[1:]), *more], guard)
             except GuardFailed:
                 continue
             except StoreError:

@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from ...databases.chain import Chain
@@ -14,9 +14,9 @@ from ...process.clock import format_time
 from .listing import read_lease_s
 
 
-def make_lease_end() -> str:
-    """Return the end of a lease that begins now: UTC, ISO 8601."""
-    return format_time(datetime.now(UTC) + timedelta(seconds=read_lease_s()))
+def make_lease_end(now: datetime) -> str:
+    """Return the end of a lease that begins `now`, by the clock of the database: UTC, ISO 8601."""
+    return format_time(now + timedelta(seconds=read_lease_s()))
 
 
 def make_held_error(session_id: str, owner: str, was_taken: bool = False) -> SessionHeld:

@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from itertools import islice
 from typing import Any, ClassVar, Protocol, cast
@@ -17,13 +17,15 @@ from ...process.identity import is_process_gone
 
 _SELECT = (
     "SELECT s.id, h.title, s.settings, h.status, s.created_at, h.updated_at, h.last_seq, s.parent_id,"
-    " s.parent_seq, h.owner, h.lease_until, h.wake_at, s.parent_session, s.parent_sequence, s.parent_call"
-    " FROM sessions s JOIN heads h ON h.session_id = s.id"
+    " s.parent_seq, h.owner, COALESCE(w.lease_until, h.lease_until), h.wake_at, s.parent_session,"
+    " s.parent_sequence, s.parent_call FROM sessions s JOIN heads h ON h.session_id = s.id"
+    " LEFT JOIN workers w ON w.id = h.owner"
 )
+"""The lease of a worker is that of all sessions that it owns."""
 
 STATUSES = (
     "new", "running", "done", "needs_approval", "needs_decision", "denied", "goal_not_reached", "repeated",
-    "turn_limit", "budget_limit", "timeout", "rate_limited", "interrupted", "error",
+    "turn_limit", "budget_limit", "timeout", "rate_limited", "interrupted", "error", "failed",
 )  # fmt: skip
 """The valid statuses of a head. Other texts are refused: some databases treat `RUNNING` like `running`."""
 
@@ -180,7 +182,7 @@ def list_children(
         f"{_SELECT} WHERE s.parent_session = ? AND s.tenant = ?{place} ORDER BY s.created_at, s.id LIMIT ?",
         (session_id, tenant, *values, most),
     )
-    return [_make_summary(row) for row in rows]
+    return [_make_summary(row, database.now()) for row in rows]
 
 
 def list_summaries(
@@ -220,7 +222,8 @@ def _list_with_status(
             " AND s.tenant = ? ORDER BY h.updated_at DESC, h.session_id DESC",
             (tenant, *values, *last[:1], *last, tenant),
         )
-        yield from map(_make_summary, rows)
+        now = database.now()
+        yield from (_make_summary(row, now) for row in rows)
         if len(rows) < most:
             return
         last, most = (rows[-1][5], rows[-1][0]), _NEXT_PAGES
@@ -228,7 +231,7 @@ def _list_with_status(
 
 def load_summary(database: Database, tenant: str, session_id: str) -> SessionSummary | None:
     rows = database.query(f"{_SELECT} WHERE s.id = ? AND s.tenant = ?", (session_id, tenant))
-    return _make_summary(rows[0]) if rows else None
+    return _make_summary(rows[0], database.now()) if rows else None
 
 
 def is_foreign_at(imported_seq: int | None, last_seq: int) -> bool:
@@ -238,14 +241,14 @@ def is_foreign_at(imported_seq: int | None, last_seq: int) -> bool:
     return imported_seq is not None and last_seq <= imported_seq
 
 
-def _make_summary(row: tuple[Any, ...]) -> SessionSummary:
+def _make_summary(row: tuple[Any, ...], now: datetime) -> SessionSummary:
     settings = _parse_settings(row[2])
     return SessionSummary(
         id=row[0],
         title=row[1],
         cwd=str(settings.get("cwd", "")),
         model=str(settings.get("model", "")),
-        status="interrupted" if row[3] == "running" and not seems_held(row[9], row[10]) else row[3],
+        status="interrupted" if row[3] == "running" and not seems_held(row[9], row[10], now) else row[3],
         created_at=row[4],
         updated_at=row[5],
         steps=int(row[6]) + 1,
@@ -323,19 +326,19 @@ def read_beat_s() -> float:
     return read_lease_s() / 4
 
 
-def is_fresh(lease_until: str) -> bool:
-    """Return whether a lease is valid by the clock of this machine. A lease that ends too far in the future
-    is not valid, because a clock was changed.
+def is_fresh(lease_until: str, now: datetime) -> bool:
+    """Return whether a lease is valid by `now`, the clock of the database. A lease that ends too far in the
+    future is not valid, because a clock was changed.
     """
     try:
-        left_s = (datetime.fromisoformat(lease_until) - datetime.now(UTC)).total_seconds()
+        left_s = (datetime.fromisoformat(lease_until) - now).total_seconds()
     except ValueError:
         return False
     return 0 < left_s <= read_lease_s() * 1.5
 
 
-def seems_held(owner: str, lease_until: str) -> bool:
+def seems_held(owner: str, lease_until: str, now: datetime) -> bool:
     """Return whether a process most likely runs the session, because it may be alive and its lease is
-    valid.
+    valid by `now`, the clock of the database.
     """
-    return bool(owner) and not is_process_gone(owner) and is_fresh(lease_until)
+    return bool(owner) and not is_process_gone(owner) and is_fresh(lease_until, now)

@@ -6,13 +6,21 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import ValidationError
 
 from ...conversation.messages import encodable
 from ...databases.chain import Chain, insert_row, make_first_digest
-from ...databases.database import Database, GuardedUpdate, Statement, find_listener, insert_tags, update
+from ...databases.database import (
+    Database,
+    GuardedUpdate,
+    Statement,
+    find_listener,
+    insert,
+    insert_tags,
+    update,
+)
 from ...databases.schema import SESSION_TABLES, TITLE_START_CHARS, make_index_key, make_label_keys
 from ...errors import GuardFailed, SessionNotFound, StoreError, UsageError
 from ...process.clock import format_time, now
@@ -20,7 +28,9 @@ from ...process.identity import is_process_gone, is_process_here
 from ...session import SessionSettings, clean_title, make_title
 from ..files.contents import UNUSED_CONTENTS
 from ..seals import write_marks
+from .claims import make_wake_at
 from .family import list_descendants
+from .lanes import make_lane
 from .lease import Claim, make_head_update, make_held_error, make_moved_error
 from .listing import (
     SessionSummary,
@@ -46,13 +56,26 @@ class Head(NamedTuple):
     status: str
     title: str
     updated_at: str
+    read_at: datetime
+    """When this was read, by the clock of the database."""
 
     @property
     def life(self) -> Literal["running", "died", "resting"]:
         """Return whether the process of the session lives. A process that died left the status `running`."""
         if self.status != "running":
             return "resting"
-        return "running" if seems_held(self.owner, self.lease_until) else "died"
+        return "running" if self.seems_held else "died"
+
+    @property
+    def seems_held(self) -> bool:
+        return seems_held(self.owner, self.lease_until, self.read_at)
+
+
+_HEAD = (
+    "SELECT h.owner, h.epoch, COALESCE(w.lease_until, h.lease_until), h.last_seq, h.records, h.chain,"
+    " h.status, h.title, h.updated_at FROM heads h LEFT JOIN workers w ON w.id = h.owner"
+    " WHERE h.session_id = ?"
+)
 
 
 class Fork(NamedTuple):
@@ -126,7 +149,7 @@ class SessionIndex:
         `SessionHeld` if another process runs the session, `SessionMoved` if another process continued it.
         """
         title = title.replace("\0", "")
-        place = _make_place(self._tenant, settings)
+        place = make_place(self._tenant, settings)
         if not known[0] and not await self._database.offload(lambda: self.exists(session_id)):
             made = insert_session(session_id, self._tenant, settings)
             return Claim(session_id, runner, None, made, title, place)
@@ -148,7 +171,9 @@ class SessionIndex:
         does not.
         """
         mine, nobody = {"epoch": epoch}, {"owner": ""}
-        columns = {"status": status, "lease_until": "", "wake_at": wake_at, "updated_at": now(), **nobody}
+        columns: dict[str, Any] = {"status": status, "lease_until": "", "updated_at": now(), **nobody}
+        # It is not known here which messages were answered. A worker finds out.
+        columns["wake_at"] = make_wake_at(status, wake_at, 0, self._database.now())
         await self._database.acommit([], make_head_update(session_id, mine, columns, {**mine, **nobody}))
 
     async def make_due(self, session_id: str) -> None:
@@ -162,8 +187,10 @@ class SessionIndex:
         """
         if not head.owner or is_process_gone(head.owner):
             return False
-        if is_fresh(head.lease_until):
+        if is_fresh(head.lease_until, head.read_at):
             return True
+        if self._database.has_clock:
+            return False
         find_listener(self._database.on_notice)(
             f"The process that ran session {session_id} does not renew its lease; watching it for a moment."
         )
@@ -183,28 +210,26 @@ class SessionIndex:
         head = self.head(session_id)
         if not head.owner or is_process_gone(head.owner):
             return False
-        return is_process_here(head.owner) or is_fresh(head.lease_until)
+        return is_process_here(head.owner) or is_fresh(head.lease_until, head.read_at)
 
     def require_free(self, session_id: str) -> None:
         """Raise `SessionHeld` while a living process runs the session."""
         head = self.head(session_id)
-        if seems_held(head.owner, head.lease_until):
+        if head.seems_held:
             raise make_held_error(session_id, head.owner)
 
     def find_conflict(self, session_id: str, runner: str, known: tuple[int, str]) -> StoreError | None:
         """Return the error that `claim` would most likely raise now, or None. It needs one short query."""
         head = self.head(session_id)
-        if head.owner != runner and seems_held(head.owner, head.lease_until):
+        if head.owner != runner and head.seems_held:
             return make_held_error(session_id, head.owner)
         return make_moved_error(session_id, head.last_seq) if (head.records, head.chain) != known else None
 
     def head(self, session_id: str) -> Head:
-        rows = self._database.query(
-            f"SELECT {', '.join(Head._fields)} FROM heads WHERE session_id = ?", (session_id,)
-        )
+        rows = self._database.query(_HEAD, (session_id,))
         if not rows:
             raise self._make_missing_error(session_id)
-        return Head(*rows[0])
+        return Head(*rows[0], read_at=self._database.now())
 
     def forks(self, session_id: str) -> tuple[Fork, ...]:
         """Return the direct forks of this session, oldest first."""
@@ -311,7 +336,7 @@ class SessionIndex:
     def _require_deletable(self, session_id: str) -> Head:
         """Return the head of a session. Raises `SessionHeld` if it runs, `StoreError` if it has a fork."""
         head = self.head(session_id)
-        if seems_held(head.owner, head.lease_until):
+        if head.seems_held:
             raise make_held_error(session_id, head.owner)
         forks = self._database.query("SELECT id FROM sessions WHERE parent_id = ?", (session_id,))
         if forks:
@@ -365,15 +390,18 @@ def insert_head(
     settings: SessionSettings,
 ) -> Statement:
     """Return the statement that inserts the head of a session that nobody runs."""
-    place = _make_place(tenant, settings).values()
-    return insert_row("heads", (session_id, title, status, now(), "", last_seq, *end, "", 0, "", *place))
+    columns = {"session_id": session_id, "title": title, "status": status, "updated_at": now(), "wake_at": ""}
+    columns |= {"last_seq": last_seq, "records": end.records, "chain": end.digest}
+    columns |= {"owner": "", "epoch": 0, "lease_until": "", **make_place(tenant, settings)}
+    return insert("heads", columns)
 
 
-def _make_place(tenant: str, settings: SessionSettings) -> dict[str, str]:
+def make_place(tenant: str, settings: SessionSettings) -> dict[str, str]:
     """Return the columns of a head by which sessions are found, in the order of the table."""
     labels = make_label_keys(settings.app, settings.user, ())
     folder = make_index_key(settings.cwd)
-    return {"tenant": tenant, "folder": folder, "app": labels.app, "app_user": labels.user}
+    lane = make_lane(tenant, settings)
+    return {"tenant": tenant, "folder": folder, "app": labels.app, "app_user": labels.user, "lane": lane}
 
 
 def _dump_settings(settings: SessionSettings) -> str:
@@ -390,18 +418,20 @@ class WaitingRun:
     """A sentence about the process that runs the session already; empty if there is none."""
 
 
-def list_due_runs(database: Database, tenant: str, now: datetime) -> list[WaitingRun]:
-    """Return the runs that should continue, the one that waits longest first.
+def list_due_runs(database: Database, tenant: str, now: datetime | None = None) -> list[WaitingRun]:
+    """Return the runs that should continue, the one that waits longest first; `now` is by default the clock
+    of the database.
 
     A sub-agent whose parent is among them is left out: the run of the parent goes on with it.
     """
     rows = database.query(
-        "SELECT s.id, h.title, h.status, h.wake_at, h.owner, h.lease_until, h.last_seq, s.settings,"
-        " s.parent_session FROM sessions s"
+        "SELECT s.id, h.title, h.status, h.wake_at, h.owner, COALESCE(w.lease_until, h.lease_until),"
+        " h.last_seq, s.settings, s.parent_session FROM sessions s"
+        " JOIN heads h ON h.session_id = s.id LEFT JOIN workers w ON w.id = h.owner"
         # A session without steps has no message to answer.
-        " JOIN heads h ON h.session_id = s.id WHERE s.tenant = ? AND h.last_seq >= 0"
+        " WHERE s.tenant = ? AND h.last_seq >= 0"
         " AND (h.status = 'running' OR (h.wake_at <> '' AND h.wake_at <= ?)) ORDER BY h.updated_at, s.id",
-        (tenant, format_time(now)),
+        (tenant, format_time(now := now or database.now())),
     )
     due = {row[0] for row in rows}
     return [
@@ -409,7 +439,7 @@ def list_due_runs(database: Database, tenant: str, now: datetime) -> list[Waitin
             session_id,
             title,
             "its process died" if status == "running" else f"its time came at {wake_at}",
-            make_held_error(session_id, owner).message if seems_held(owner, lease_until) else "",
+            make_held_error(session_id, owner).message if seems_held(owner, lease_until, now) else "",
         )
         for session_id, title, status, wake_at, owner, lease_until, last_seq, settings, parent in rows
         if parent not in due

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from ....actions.ports.events import Event, RunFinished
@@ -26,7 +25,7 @@ async def resume_due(command: ResumeCommand) -> int:
     # Each run uses its own folder, regardless of -C.
     async with open_runtime(command.but(overrides={**command.overrides, "cwd": None})) as runtime:
         store = runtime.store
-        found = list_due_runs(store.database, store.tenant, datetime.now(UTC))
+        found = list_due_runs(store.database, store.tenant)
         report = _Report(command)
         for run in found:
             if run.held_by:

@@ -6,7 +6,6 @@ import os
 import shlex
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from errno import ENOSPC
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -135,7 +134,7 @@ def _try_folder(folder: Path) -> None:
 
 
 def _dead_runs(store: Store) -> Iterator[Finding]:
-    due = [run for run in list_due_runs(store.database, store.tenant, datetime.now(UTC)) if not run.held_by]
+    due = [run for run in list_due_runs(store.database, store.tenant) if not run.held_by]
     if due:
         noun = "run waits" if len(due) == 1 else "runs wait"
         yield Finding("note", "runs", f"{len(due)} {noun} to be resumed", "sandbur resume --due")

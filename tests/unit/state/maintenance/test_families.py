@@ -67,7 +67,7 @@ async def test_nothing_is_deleted_while_a_sub_agent_works_or_has_a_fork(family: 
     with pytest.raises(StoreError, match="Session g has the fork fork"):
         family.delete("p")
     family.delete("fork")
-    until = make_lease_end()
+    until = make_lease_end(family.database.now())
     family.database.commit(
         [("UPDATE heads SET owner = 'elsewhere:1:2:x', lease_until = ? WHERE session_id = 'c2'", (until,))]
     )

@@ -321,7 +321,7 @@ def test_verify_notices_settings_that_were_changed_in_the_store(here: Command, t
 
 
 def test_the_known_statuses_are_those_that_a_run_can_end_with() -> None:
-    assert set(STATUSES) == {"new", "running", *get_args(RunStatus)}
+    assert set(STATUSES) == {"new", "running", "failed", *get_args(RunStatus)}
 
 
 @pytest.mark.parametrize("file", sorted(FIXTURES.glob("export-*.jsonl")), ids=lambda file: file.stem)

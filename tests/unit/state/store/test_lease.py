@@ -47,7 +47,7 @@ async def test_a_session_that_another_host_runs_is_refused_at_once(store: Store)
     await with_one_turn(store)
     from sandbur.state.store.sessions.lease import make_lease_end
 
-    set_head(store, owner=ELSEWHERE, lease_until=make_lease_end())
+    set_head(store, owner=ELSEWHERE, lease_until=make_lease_end(store.database.now()))
     session = await open_session(reopen(store), ScriptedModel(), Recorder())
     with pytest.raises(SessionHeld, match="process 77 on elsewhere"):
         await collect(session.send("second"))
@@ -64,10 +64,13 @@ async def test_an_owner_without_a_sign_of_life_is_taken_over(store: Store, lease
     session = await open_session(reopen(store), ScriptedModel("two"), Recorder())
     events, end = await collect(session.send("second"))
     assert end.result == "two"
-    assert "does not renew its lease" in str(events)
+    # A server judges by its own clock. For a file, the owner is watched for a moment.
+    assert ("does not renew its lease" in str(events)) is not store.database.has_clock
 
 
 async def test_an_owner_that_still_beats_keeps_its_session_whatever_the_clocks_say(store: Store) -> None:
+    if store.database.has_clock:
+        pytest.skip("a server judges all leases by its own clock")
     await with_one_turn(store)
     set_head(store, owner=ELSEWHERE, lease_until="2020-01-01T00:00:00.000+00:00")
     session = await open_session(reopen(store), ScriptedModel(), Recorder())

@@ -1,0 +1,82 @@
+"""Messages for sessions that workers run: they are stored from any process, and make their sessions wait."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...state.databases.database import Statement
+from ...state.errors import UsageError
+from ...state.session import SessionSettings, WaitingMessage
+from ...state.store.sessions.claims import CHANNEL, ask_for_run
+from ...state.store.sessions.lanes import check_needs, check_priority, make_lane
+from ...state.store.store import Store
+from ..session.inbox import leave_messages
+from ..session.secrets import masker_for
+from .worker_sessions import open_runtime
+
+if TYPE_CHECKING:
+    from ..sdk.agent import Agent
+
+
+async def create_session(
+    store: Store,
+    name: str,
+    agent: Agent[Any],
+    session_id: str | None = None,
+    *,
+    needs: Sequence[str] = (),
+    priority: int = 5,
+    labels: Mapping[str, Any] | None = None,
+    env: Mapping[str, str] | None = None,
+) -> str:
+    """Store a new session for the workers that have the agent `name`; return its id.
+
+    `needs` are the labels that its worker must have. `priority` is from 0 to 9: within a tenant, higher ones
+    run first. `labels` are `app`, `user` and `tags`. Raises `UsageError` for an id that exists.
+    """
+    placed = {"needs": check_needs(needs), "priority": check_priority(priority)}
+    runtime = open_runtime(agent, name, store, os.environ if env is None else env)
+    try:
+        session = await runtime.create(session_id or str(uuid.uuid4()), labels={**(labels or {}), **placed})
+        settings = session.settings
+        await store.database.offload(partial(store.index.create, session.id, settings))
+        await runtime.let_go(session)
+    finally:
+        await runtime.aclose(closes_store=False)
+    store.forget(session.id)
+    return session.id
+
+
+async def send_message(store: Store, session_id: str, content: str) -> WaitingMessage:
+    """Store a message, and make its session wait for a worker, in one transaction.
+
+    If the session runs, the message is its next one. If a person has to decide about a call, it comes after
+    that. Raises `UsageError` for an empty message, a command, and a session that no worker can run, and
+    `SessionNotFound`.
+    """
+    settings = await store.database.offload(partial(store.index.settings, session_id))
+    lane = _require_lane(store, session_id, settings)
+
+    def ask(newest: int) -> list[Statement]:
+        asking = ask_for_run(session_id, newest, lane, store.database.now())
+        return [asking, *store.database.notify(CHANNEL)]
+
+    masker = masker_for(os.environ, Path(settings.cwd))
+    (message,) = await leave_messages(store.inbox(session_id), masker, "queue", content, also=ask)
+    return message
+
+
+def _require_lane(store: Store, session_id: str, settings: SessionSettings) -> str:
+    lane = make_lane(store.tenant, settings)
+    if not lane:
+        why = "is that of a sub-agent" if settings.spawned_by is not None else "has no agent of a program"
+        raise UsageError(
+            f"No worker runs session {session_id}: it {why}.",
+            f"Send it a message with `sandbur steer {session_id} TEXT`.",
+        )
+    return lane

@@ -1,0 +1,289 @@
+"""A worker: claims waiting sessions of a store, runs them with its agents, and hands them back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from ...actions.ports.events import Event, RunFinished
+from ...state.errors import SandburError, StoreError, UsageError
+from ...state.process.cancellation import run_to_end
+from ...state.process.clock import format_time
+from ...state.process.identity import make_runner_name
+from ...state.store.sessions.claims import CHANNEL, Claimed, WorkerClaims, WorkerProfile
+from ...state.store.sessions.lanes import check_labels, make_agent_key
+from ...state.store.sessions.listing import read_beat_s
+from ...state.store.store import Store
+from .worker_sessions import WorkerSessions
+
+if TYPE_CHECKING:
+    from ..sdk.agent import Agent
+    from ..sdk.session import AgentSession
+
+POLL_S = 0.5
+"""The seconds between two looks for waiting sessions; a hint shortens them."""
+MOST_ATTEMPTS = 5
+"""After so many failures in a row a session gets the status `failed` and waits for a person."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 300.0
+
+Observe = Callable[[str, Event], None]
+
+
+class Worker:
+    """Runs the waiting sessions of one store, together with any number of other workers.
+
+    It claims sessions of all tenants whose agent and labels it has. A session waits if a message was sent to
+    it by `send_message`, if its time came, or if its worker died.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        agents: Mapping[str, Agent[Any]],
+        concurrency: int = 4,
+        labels: Iterable[str] = (),
+        on_event: Observe | None = None,
+        on_notice: Callable[[str], None] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        """`agents` are by the name that sessions store, such as `support.bot:agent`.
+
+        `concurrency` is how many sessions run at once. `on_event` gets the id of a session and each event of
+        its runs, `on_notice` sentences for the person who operates the worker. Raises `UsageError` without an
+        agent, and for a bad label.
+        """
+        if not agents:
+            raise UsageError("A worker needs an agent.", "Name one: --agent support.bot:agent")
+        if concurrency < 1:
+            raise UsageError("A worker runs at least one session at once.")
+        labels = (*check_labels(labels), f"host:{os.uname().nodename}")
+        self.profile = WorkerProfile(
+            make_runner_name(),
+            os.uname().nodename,
+            frozenset(map(make_agent_key, agents)),
+            frozenset(labels),
+            concurrency,
+        )
+        self._store = store
+        self._claims = WorkerClaims(store.database, self.profile)
+        env = os.environ if env is None else env
+        self._sessions = WorkerSessions(store, agents, self._claims, env)
+        self._on_event: Observe = on_event or (lambda session_id, event: None)
+        self._on_notice = on_notice or (lambda notice: None)
+        self._running: dict[str, AgentSession[Any] | None] = {}
+        """The claimed sessions; None while one is being opened."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._wake: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_draining = False
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        """Return the ids of the sessions that this worker runs."""
+        return tuple(self._running)
+
+    async def run(self, once: bool = False) -> None:
+        """Claim and run sessions until `drain` is called; with `once`, until none waits any more.
+
+        Raises `StoreError` if the store cannot be used at the start.
+        """
+        self._wake, self._loop = asyncio.Event(), asyncio.get_running_loop()
+        await _in_thread(self._claims.register)
+        stop_listening = self._store.database.listen(CHANNEL, self.hint)
+        self._store.heartbeat.begin(self, self._beat)
+        try:
+            await self._claim_until_drained(once)
+        finally:
+            self._is_draining = True
+            await run_to_end(self._end(stop_listening))
+
+    async def drain(self) -> None:
+        """Claim nothing more, interrupt the runs and hand all sessions back; `run` then returns.
+
+        Other workers go on with the sessions at the action where they were interrupted.
+        """
+        self._is_draining = True
+        self.hint()
+        for session in list(self._running.values()):
+            if session is not None:
+                await session.interrupt()
+
+    def hint(self) -> None:
+        """Look for waiting sessions at once. Any thread may call this."""
+        loop, wake = self._loop, self._wake
+        if loop is not None and wake is not None:
+            with suppress(RuntimeError):  # the event loop has ended
+                loop.call_soon_threadsafe(wake.set)
+
+    async def interrupt(self, session_id: str) -> bool:
+        """End the run of a session here; return False if this worker does not run it.
+
+        The session then waits for a message or a person.
+        """
+        session = self._running.get(session_id)
+        if session is None:
+            return False
+        await session.interrupt()
+        return True
+
+    async def _claim_until_drained(self, once: bool) -> None:
+        assert self._wake is not None
+        while not self._is_draining:
+            self._wake.clear()
+            found = await self._claim_free()
+            if once and not found and not self._tasks:
+                return
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), POLL_S)
+
+    async def _claim_free(self) -> bool:
+        """Claim sessions for the free places and start them; return whether any was found."""
+        free = self.profile.concurrency - len(self._running)
+        if free < 1:
+            return False
+        try:
+            claimed = await _in_thread(partial(self._claims.take_over, free))
+            for one in claimed:
+                self._on_notice(f"Session {one.session_id} was taken over from a dead worker.")
+            if len(claimed) < free:
+                claimed += await _in_thread(partial(self._claims.claim, free - len(claimed)))
+        except StoreError as error:
+            self._on_notice(f"No session was claimed: {error.message}")
+            return False
+        for one in claimed:
+            self._running[one.session_id] = None
+            task = asyncio.ensure_future(self._work(one))
+            self._tasks.add(task)
+            task.add_done_callback(self._finish)
+        return bool(claimed)
+
+    def _finish(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self.hint()
+        if not task.cancelled() and (bug := task.exception()) is not None:
+            self._on_notice(f"A session of this worker failed: {type(bug).__name__}: {bug}")
+
+    async def _work(self, claimed: Claimed) -> None:
+        """Run a claimed session until it has no more to do, and hand it back."""
+        answered = claimed.asked
+        finished: RunFinished | None = None
+        error: SandburError | None = None
+        try:
+            async with self._sessions.open(claimed) as session:
+                self._running[claimed.session_id] = session
+                while not self._is_draining:
+                    message = await _next_message(session, claimed.status if finished is None else "")
+                    if message is None and _is_idle(session):
+                        break
+                    finished = await self._follow(session, message)
+                    if finished.status in _STOPPING:
+                        break
+                answered = max(answered, session.opened.state.inbox_taken.queue)
+        except SandburError as failed:
+            error = failed
+        finally:
+            try:
+                await run_to_end(self._hand_back(claimed, answered, finished, error))
+            finally:
+                self._running.pop(claimed.session_id, None)
+
+    async def _follow(self, session: AgentSession[Any], message: str | None) -> RunFinished:
+        finished: RunFinished | None = None
+        async with session.stream(message) as events:
+            async for event in events:
+                self._on_event(session.id, event)
+                if isinstance(event, RunFinished):
+                    finished = event
+        assert finished is not None, "a run ended without its result"
+        return finished
+
+    async def _hand_back(
+        self, claimed: Claimed, answered: int, finished: RunFinished | None, error: SandburError | None
+    ) -> None:
+        """Give a session back, with the status and the time of its next run."""
+        status, wake_at, attempts = "", cast("str | None", ""), 0
+        now = self._store.database.now()
+        if error is not None or (finished is not None and finished.status == "error"):
+            attempts = claimed.attempts + 1
+            is_last = attempts >= MOST_ATTEMPTS
+            status = "failed" if is_last else "error"
+            pause_s = min(_FIRST_PAUSE_S * 2 ** (attempts - 1), _LONGEST_PAUSE_S)
+            wake_at = "" if is_last else format_time(now + timedelta(seconds=pause_s))
+            why = error.message if error is not None else _describe_error(finished)
+            after = "it waits for a person" if is_last else f"try {attempts + 1} in {pause_s:g} s"
+            self._on_notice(f"Session {claimed.session_id} failed ({after}): {why}")
+        elif finished is not None:
+            status = finished.status
+            wake_at = None if status == "rate_limited" else ""
+        if self._is_draining and (finished is None or finished.status == "interrupted"):
+            status, wake_at, attempts = "running", format_time(now), claimed.attempts
+        if not await _in_thread(
+            partial(self._claims.hand_back, claimed, status, wake_at, attempts, answered)
+        ):
+            self._on_notice(f"Session {claimed.session_id} was taken over by another worker.")
+
+    async def _end(self, stop_listening: Callable[[], None]) -> None:
+        """Wait for the runs, and end the lease of the worker."""
+        while self._tasks:
+            for session in list(self._running.values()):
+                if session is not None:
+                    await session.interrupt()
+            await asyncio.wait(self._tasks, timeout=1.0)
+        await self._sessions.aclose()
+        await self._store.heartbeat.end(self)
+        await asyncio.to_thread(stop_listening)
+        with suppress(StoreError):
+            await _in_thread(self._claims.leave)
+
+    async def _beat(self) -> None:
+        """Renew the lease of the worker in a thread with a loop of its own, which no run blocks."""
+        while True:
+            await asyncio.sleep(read_beat_s())
+            with suppress(StoreError):
+                await self._claims.beat("draining" if self._is_draining else "running")
+                running = set(self._running)
+                lost = running - self._claims.list_owned()
+                if lost and self._loop is not None:
+                    with suppress(RuntimeError):
+                        self._loop.call_soon_threadsafe(self._lose, lost)
+
+    def _lose(self, session_ids: set[str]) -> None:
+        """Interrupt runs whose sessions another worker has. What they would write is refused."""
+        for session_id in session_ids:
+            if (session := self._running.get(session_id)) is not None:
+                task = asyncio.ensure_future(session.interrupt())
+                self._tasks.add(task)
+                task.add_done_callback(self._finish)
+
+
+_STOPPING = ("needs_approval", "needs_decision", "rate_limited", "error", "interrupted")
+"""After a run with one of these statuses, the next message has to wait."""
+
+
+def _is_idle(session: AgentSession[Any]) -> bool:
+    opened = session.opened
+    return opened.next_action == "prompt" and not opened.state.turn_open
+
+
+async def _next_message(session: AgentSession[Any], status: str) -> str | None:
+    """Return the message to send now; None if there is none, or if an open turn has to go on before.
+
+    A turn that a person interrupted ends with the next message.
+    """
+    is_decided = session.opened.next_action in ("execute_tools", "human_confirm")
+    is_ended = status == "interrupted" and not is_decided
+    return await session.next_queued() if _is_idle(session) or is_ended else None
+
+
+def _describe_error(finished: RunFinished | None) -> str:
+    return finished.error.message if finished is not None and finished.error is not None else "unknown error"
+
+
+async def _in_thread(work: Callable[[], Any]) -> Any:
+    """Run `work`, which waits for the database. What it began, it ends, even if the caller is cancelled."""
+    return await run_to_end(asyncio.to_thread(work))

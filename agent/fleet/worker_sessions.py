@@ -1,0 +1,106 @@
+"""Opens the sessions that a worker claimed, each with its agent and in the store of its tenant."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from ...state.store.sessions.claims import Claimed, WorkerClaims
+from ...state.store.sessions.lanes import make_agent_key
+from ...state.store.store import Store
+from ..config.load import load_settings
+from ..runtime.runtime import Runtime
+from ..sdk.runs.rules import RunRules
+from ..sdk.runs.stream import StreamedRun
+from ..sdk.session import AgentSession
+from ..session.session import Session
+from .shared_budget import SharedBudget
+
+if TYPE_CHECKING:
+    from ..sdk.agent import Agent
+
+_MOST_IDLE = 32
+"""How many runtimes without an open session are kept."""
+
+
+def open_runtime(agent: Agent[Any], name: str, store: Store, env: Mapping[str, str]) -> Runtime:
+    """Return a runtime of an agent in an open store; `name` is what its sessions store as their agent."""
+    definition = agent.definition_of(name)
+    settings = load_settings(definition.overrides, env, of_project=False)
+    model = definition.model.name if definition.model is not None else settings.model or ""
+    budget = SharedBudget(store.database, model)
+    definition = replace(definition, middleware=(*definition.middleware, budget))
+    return Runtime(definition.overrides, settings, store, env, None, definition, is_embedded=True)
+
+
+@dataclass(slots=True)
+class _Opened:
+    runtime: Runtime
+    users: int = 0
+
+
+class WorkerSessions:
+    """Runtimes for each tenant and agent, which the sessions of a worker share."""
+
+    def __init__(
+        self, store: Store, agents: Mapping[str, Agent[Any]], claims: WorkerClaims, env: Mapping[str, str]
+    ) -> None:
+        self._store, self._claims, self._env = store, claims, env
+        self._agents = {make_agent_key(name): (name, agent) for name, agent in agents.items()}
+        self._runtimes: dict[tuple[str, str], _Opened] = {}
+        self._stores: dict[str, Store] = {}
+
+    @asynccontextmanager
+    async def open(self, claimed: Claimed) -> AsyncGenerator[AgentSession[Any]]:
+        """Open a claimed session. Raises `SandburError`."""
+        opened = self._open_runtime(claimed)
+        opened.users += 1
+        runtime, session_id = opened.runtime, claimed.session_id
+        try:
+            _, agent = self._agents[claimed.lane.agent]
+            definition = agent.definition
+            rules = cast("RunRules[Any]", definition.run_rules or RunRules[str]())
+
+            async def resume() -> Session:
+                return await runtime.resume(session_id)
+
+            async def close(session: Session, run: StreamedRun | None) -> None:
+                if run is not None:
+                    await run.close()
+                await session.interrupt()
+                await runtime.let_go(session)
+
+            async with AgentSession(resume, close, rules, None, lambda: runtime, agent.name) as session:
+                yield session
+        finally:
+            runtime.store.forget(session_id)
+            opened.users -= 1
+            await self._close_idle()
+
+    async def aclose(self) -> None:
+        """Close every runtime, but not the store."""
+        while self._runtimes:
+            _, opened = self._runtimes.popitem()
+            await opened.runtime.aclose(closes_store=False)
+
+    def _open_runtime(self, claimed: Claimed) -> _Opened:
+        place = claimed.lane.tenant, claimed.lane.agent
+        # The one that was used last stands at the end.
+        opened = self._runtimes.pop(place, None)
+        if opened is None:
+            name, agent = self._agents[claimed.lane.agent]
+            store = self._stores.get(claimed.lane.tenant) or self._store.share(
+                claimed.lane.tenant, self._claims
+            )
+            self._stores[claimed.lane.tenant] = store
+            opened = _Opened(open_runtime(agent, name, store, self._env))
+        self._runtimes[place] = opened
+        return opened
+
+    async def _close_idle(self) -> None:
+        idle = [place for place, opened in self._runtimes.items() if not opened.users]
+        for place in idle[: max(0, len(idle) - _MOST_IDLE)]:
+            await self._runtimes.pop(place).runtime.aclose(closes_store=False)
+            self._stores.pop(place[0], None)

@@ -1,0 +1,1 @@
+"""`sandbur worker`: runs the waiting sessions of a store."""
