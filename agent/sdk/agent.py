@@ -245,16 +245,6 @@ class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT
             name or self.name, description or self._arguments["description"], self.definition
         )
 
-    def place_in(self, store: str, env: Mapping[str, str], source: str) -> Agent[OutputT]:
-        """Return this agent with its sessions in another store, or in that of another tenant in `env`.
-
-        Its sessions record `source` as the name by which it is found again.
-        """
-        made = self.clone(store=store, env=env)
-        made._definition = replace(made._definition, source=source)
-        made._own_hooks = self._own_hooks
-        return made
-
     def make_recorder(self, model: Model, name: str) -> Agent[str]:
         """Return an agent without instructions and tools, whose sessions are in the store of this one."""
         place = {key: self._arguments[key] for key in ("store", "cwd", "env")}

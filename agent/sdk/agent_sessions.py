@@ -162,18 +162,6 @@ class HasSessions(Generic[OutputT]):
             else:
                 await self._open.runtime.leave_messages(session_id, "steer", message)
 
-    async def queue(self, session_id: str, message: str) -> None:
-        """Queue a message for after the run of a session, here or in another process.
-
-        It is stored when this returns. `AgentSession.next_queued` returns it in the process that runs the
-        session.
-        """
-        async with self:
-            if (session := self._open.find(session_id)) is not None:
-                await session.inbox.queue(message)
-            else:
-                await self._open.runtime.leave_messages(session_id, "queue", message)
-
     async def delete(self, session_id: str) -> None:
         """Delete a session with its sub-agents from the store; raises `SessionNotFound` or `SessionHeld`."""
         async with self:

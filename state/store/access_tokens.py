@@ -1,6 +1,7 @@
 """The access tokens of servers, which are stored as hashes, and the audit trail of their requests."""
 
 import hashlib
+import re
 import secrets
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
@@ -17,7 +18,7 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 PREFIX = "sandbur_"
 """The start of every token, by which people and scanners of leaked secrets recognize one."""
 _MOST_NAME_CHARS = 120
-_MOST_TENANT_CHARS = 64
+_TENANT = re.compile(r"[A-Za-z0-9_.@-]{0,64}")
 _MOST_TOKEN_CHARS, _MOST_REQUEST_CHARS, _MOST_SESSION_CHARS = 200, 200, 64
 _MOST_LISTED = 1000
 MOST_AUDITED = 100_000
@@ -74,8 +75,8 @@ class TokenTable:
             raise UsageError(f"A token needs a name of up to {_MOST_NAME_CHARS} characters.")
         if not scopes:
             raise UsageError("A token needs at least one scope.", f"Choose from {', '.join(SCOPES)}.")
-        if len(tenant) > _MOST_TENANT_CHARS or "\0" in tenant:
-            raise UsageError(f"The name of a tenant has up to {_MOST_TENANT_CHARS} characters.")
+        if not _TENANT.fullmatch(tenant):
+            raise UsageError("The name of a tenant has up to 64 letters, digits and any of _ . @ -")
         text = PREFIX + secrets.token_urlsafe(32)
         kept = tuple(scope for scope in SCOPES if scope in scopes)
         token = AccessToken(secrets.token_hex(4), name, tenant, kept, now(), expires_at)

@@ -31,7 +31,8 @@ def make_app(service: Service, routes: Sequence[Route]) -> Starlette:
     service.document = make_document(routes)
     # Errors of routing are answered here, too: in the one form of all errors.
     handlers: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
-        HTTPException: _answer_http_error
+        HTTPException: _answer_http_error,
+        Exception: _answer_bug,
     }
     paths = [Path(route.path, _make_endpoint(service, route), methods=[route.method]) for route in routes]
     return Starlette(routes=[Path("/", _show_page), *paths], exception_handlers=handlers)
@@ -52,6 +53,11 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
         "",
         dict(error.headers or {}),
     )
+
+
+async def _answer_bug(request: Request, error: Exception) -> Response:
+    """Answer in the form of all errors; the traceback goes to the log."""
+    return make_error(500, "bug", "The server failed on this request. Its log says where.")
 
 
 def _make_endpoint(service: Service, route: Route) -> Callable[[Request], Awaitable[Response]]:

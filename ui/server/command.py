@@ -44,8 +44,8 @@ class ServeCommand(ActionCommand):
         [], action="append", metavar="MODULE:NAME",
     )  # fmt: skip
     model: str = flag("-m --model", "start: the model, if no agent is named", "", metavar="PROVIDER/MODEL")
-    mode: str = flag(
-        "--mode", "start: interactive (default) | plan | auto-edit | yolo, if no agent is named", "",
+    mode: str | None = flag(
+        "--mode", "start: interactive (default) | plan | auto-edit | yolo, if no agent is named", None,
         type=one_of(MODES), metavar="MODE",
     )  # fmt: skip
     host: str = flag("--host", "start: the address to listen on (default 127.0.0.1)", "127.0.0.1",

@@ -33,7 +33,6 @@ from .service import Service
 from .session_runner import SessionRunner
 from .streams.session_feed import SessionFeeds
 
-_DRAIN_S = 10.0
 _STREAMS_END_S = 3.0
 _DEFAULT_AGENT = "default"
 
@@ -113,7 +112,7 @@ def _make_service(
     return Service(
         store=store,
         agents=agents,
-        runner=SessionRunner(agents, settings.store, feeds.publish, command.runs),
+        runner=SessionRunner(store, agents, feeds.publish, command.runs, tell_notice),
         feeds=feeds,
         tokens=TokenBook(store.database, own_token, settings.tenant),
         audit=AuditTrail(store.database),
@@ -150,9 +149,9 @@ async def _serve_until_stopped(service: Service, server: Server, listener: Any) 
 
     tenants = {service.store.tenant, *(one.tenant for one in TokenTable(service.store.database).list_all())}
     with StopSignals(stop) as signals:
-        service.runner.resume_interrupted(service.store_of(tenant) for tenant in sorted(tenants))
+        await service.runner.start([service.store_of(tenant) for tenant in sorted(tenants)])
         await server.serve(sockets=[listener])
-        await service.runner.drain(_DRAIN_S)
+        await service.runner.drain()
         await service.feeds.aclose()
     return exit_code(signals.received) if signals.received is not None else 1
 

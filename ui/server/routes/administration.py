@@ -41,12 +41,7 @@ async def show_document(request: ApiRequest) -> Response:
 
 async def list_agents(request: ApiRequest) -> forms.AgentList:
     """Answer with the agents of the server; new sessions get the first one unless they name another."""
-    agents = request.service.agents.items()
-    return forms.AgentList(
-        agents=[
-            forms.AgentEntry(name=name, description=agent.definition.description) for name, agent in agents
-        ]
-    )
+    return forms.AgentList(agents=[forms.AgentEntry(name=name) for name in request.service.agents])
 
 
 async def list_tokens(request: ApiRequest) -> forms.TokenList:

@@ -244,7 +244,6 @@ class FileList(Answer):
 
 class AgentEntry(Answer):
     name: str
-    description: str
 
 
 class AgentList(Answer):

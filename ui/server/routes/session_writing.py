@@ -44,16 +44,15 @@ async def send_message(request: ApiRequest) -> forms.Accepted:
 async def steer_session(request: ApiRequest) -> forms.Accepted:
     """Store a message for the run that works now: its next model call contains it."""
     accepted = _accept(request)
-    agent = request.service.runner.agent_of(request.store, request.session_id)
-    await agent.steer(request.session_id, request.read_body(forms.Steering).text)
+    text = request.read_body(forms.Steering).text
+    await request.service.runner.steer(request.store, request.session_id, text)
     return accepted
 
 
 async def continue_session(request: ApiRequest) -> forms.Accepted:
     """Go on with an interrupted run."""
     accepted = _accept(request)
-    request.service.runner.agent_of(request.store, request.session_id)
-    request.service.runner.hint(request.store, request.session_id)
+    await request.service.runner.go_on(request.store, request.session_id)
     return accepted
 
 

@@ -54,6 +54,8 @@ class SessionFeed:
         self._arrived = asyncio.Event()
         self._reader: RecordFeed | None = None
         self._head = 0
+        self._was_stored = True
+        """Whether the last event of a run in this process was one that is stored."""
         self._task = asyncio.ensure_future(self._run())
 
     @property
@@ -70,11 +72,14 @@ class SessionFeed:
     def publish(self, event: Event) -> None:
         """Pass on an event of a run in this process."""
         is_of_run = isinstance(event, ToolRequested | ToolFinished) and not event.parent_call_id
-        if is_of_run or isinstance(event, _STORED):
+        is_stored = is_of_run or isinstance(event, _STORED)
+        if is_stored or self._was_stored:
+            # The commit of a stored event may come after it, but comes before what follows.
             self.hint()
-        else:
+        if not is_stored:
             self._waiting.append(event)
             self._arrived.set()
+        self._was_stored = is_stored
 
     async def close(self) -> None:
         self._task.cancel()
