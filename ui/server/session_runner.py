@@ -26,6 +26,7 @@ from ...state.store.sessions.session_rows import list_due_runs
 from ...state.store.store import Store
 
 OnEvent = Callable[[str, Event], None]
+_GIVEN_BACK_S, _LOOK_S = 3.0, 0.02
 
 
 class SessionRunner:
@@ -90,8 +91,7 @@ class SessionRunner:
 
     async def decide(self, store: Store, session_id: str, decisions: Sequence[CallDecision]) -> None:
         """Record decisions about waiting calls and go on; raises `SandburError` if one does not fit."""
-        if session_id in (*self._worker.running, *self._direct):
-            raise SessionHeld("The session is running.", "Decide when it waits.")
+        await self._wait_until_free(session_id)
         async with self._open(store, session_id) as runtime:
             session = await runtime.resume(session_id, needs_model=False)
             async for event in session.decide(decisions, record_only=True, way="over HTTP"):
@@ -120,6 +120,16 @@ class SessionRunner:
         if tasks:
             await asyncio.wait(tasks)
 
+    async def _wait_until_free(self, session_id: str) -> None:
+        """Wait until a run that has just ended has given the session back; raises `SessionHeld`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GIVEN_BACK_S):
+                # The worker tells nobody when it gives a session back.
+                while session_id in (*self._worker.running, *self._direct):  # noqa: ASYNC110
+                    await asyncio.sleep(_LOOK_S)
+                return
+        raise SessionHeld("The session is running.", "Try again when its run has ended.")
+
     def _require_agent(self, store: Store, session_id: str) -> str:
         name = store.index.settings(session_id).agent
         self.find_agent(name)
@@ -138,8 +148,7 @@ class SessionRunner:
 
     async def _send_files(self, store: Store, session_id: str, content: UserContent) -> None:
         """Begin a run with a message that has files; return when a step has recorded it."""
-        if session_id in (*self._worker.running, *self._direct):
-            raise SessionHeld("The session is running.", "Send files when its run has ended.")
+        await self._wait_until_free(session_id)
         recorded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         task = self._direct[session_id] = asyncio.ensure_future(
             self._run_here(store, session_id, content, recorded)
