@@ -219,3 +219,14 @@ def to_exhausted(bug: BaseException) -> Exhausted | None:
     if isinstance(bug, OSError) and bug.errno in (EMFILE, ENFILE):
         return Exhausted("The system allows no more open files.", "Raise the limit: ulimit -n")
     return None
+
+
+def list_exit_codes() -> dict[str, int]:
+    """Return the code of each kind of error and its exit code."""
+    found: dict[str, int] = {}
+    kinds: list[type[SandburError]] = [SandburError]
+    while kinds:
+        kind = kinds.pop()
+        found.setdefault(kind.code, kind.exit_code)
+        kinds += kind.__subclasses__()
+    return found

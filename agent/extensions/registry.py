@@ -32,6 +32,7 @@ SHIPPED = (
     ".agent.history.tracking",
     ".agent.history.replay",
     ".ui.acp",
+    ".ui.server",
     ".agent.models.demo",
 )
 """The packages that have a built-in `EXTENSION`. A package whose folder was deleted is left out.

@@ -127,8 +127,15 @@ def load_known_agent(session: SessionSettings, env: Mapping[str, str]) -> tuple[
 
 
 def load_agent(source: str, folder: Path, error: type[SandburError]) -> Definition:
-    """Return the definition of an imported agent; the arguments are those of `import_agent`."""
+    """Import the definition of an agent; raises `error` as `import_agent` does."""
     return import_agent(source, folder, error).definition_of(source)
+
+
+def open_agent(source: str, folder: Path) -> Agent[Any]:
+    """Return the agent that a person names: MODULE:NAME, or an agent file. Raises `UsageError`."""
+    if find_agent_file_parser(source) is not None:
+        return Agent.from_file(folder / Path(source).expanduser())
+    return import_agent(source, folder, UsageError)
 
 
 def import_agent(source: str, folder: Path, error: type[SandburError]) -> Agent[Any]:

@@ -112,6 +112,12 @@ _OTHERS = {
     # an agent of a program.
     "extractions": {"session_id": _ID, "tenant": _ID, "reader": _NAME, "records": _INTEGER,
                     "attempts": _INTEGER, "at": _TIME, "problem": _TEXT},
+    # The access tokens of servers. `digest` is the SHA-256 of the token, which itself is stored nowhere.
+    "tokens": {"digest": _ID, "id": _MOVE, "name": _NAME, "tenant": _ID, "scopes": _NAME, "created_at": _TIME,
+               "expires_at": _TIME},
+    # The requests that changed something through a server, and those that were refused.
+    "audit": {"id": _ID, "tenant": _ID, "at": _TIME, "token": _NAME, "request": _NAME, "session": _ID,
+              "status": _INTEGER},
 }  # fmt: skip
 _KEYS = {
     "meta": ("name",),
@@ -134,6 +140,8 @@ _KEYS = {
     "fact_sources": ("fact_id", "source_id"),
     "fact_changes": ("tenant", "version", "fact_id"),
     "extractions": ("session_id",),
+    "tokens": ("digest",),
+    "audit": ("id",),
 }
 
 COLUMNS: dict[str, Mapping[str, str]] = {
@@ -218,6 +226,8 @@ INDEXES = (
     Index("fact_sources", "fact_sources_reversed", "source_id, fact_id"),
     Index("fact_changes", "fact_changes_of_fact", "fact_id, version"),
     Index("extractions", "extractions_of_reader", "tenant, reader, session_id"),
+    Index("tokens", "tokens_by_id", "id"),
+    Index("audit", "audit_by_time", "tenant, at, id"),
 )
 TITLE_START_CHARS = 64
 

@@ -1,7 +1,6 @@
 """Access control of the tracking UI: who may connect, from which pages, and what their browser may do."""
 
 import hmac
-import ipaddress
 from collections.abc import Awaitable, Callable, MutableMapping
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
@@ -10,6 +9,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 
+from ..cli.listener import is_foreign_origin, is_local_host
 from ..report.markup import Html, join, tag
 
 _Message = MutableMapping[str, Any]
@@ -56,7 +56,7 @@ class Guard:
         """Return the guard's own response, or None if the request may pass to the application."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         host = headers.get("host", "")
-        if self._token is None and not _is_local(host):
+        if self._token is None and not is_local_host(host):
             return PlainTextResponse(_WRONG_HOST, HTTPStatus.MISDIRECTED_REQUEST)
         if self._token is not None and (welcome := self._welcome(scope)) is not None:
             return welcome
@@ -64,7 +64,9 @@ class Guard:
             return None
         if self._token is not None and not self._knows_token(headers):
             return PlainTextResponse(_NO_TOKEN, HTTPStatus.UNAUTHORIZED)
-        if scope["method"] not in _READING and _is_foreign(headers, host):
+        if scope["method"] not in _READING and is_foreign_origin(
+            headers.get("origin"), headers.get("sec-fetch-site"), host
+        ):
             return PlainTextResponse(_WRONG_ORIGIN, HTTPStatus.FORBIDDEN)
         return None
 
@@ -99,24 +101,6 @@ class Guard:
 
     def _is_token(self, text: str) -> bool:
         return hmac.compare_digest(text.encode("utf-8", "replace"), (self._token or "").encode())
-
-
-def _is_local(host: str) -> bool:
-    """Return whether a Host header is a loopback address or a name of this machine."""
-    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-    name = name.strip("[]").lower()
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return name == "localhost" or name.endswith(".localhost")
-
-
-def _is_foreign(headers: dict[str, str], host: str) -> bool:
-    """Return whether a request comes from the page of another site. Only browsers send an origin."""
-    origin = headers.get("origin")
-    if origin is None:
-        return headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
-    return origin.partition("://")[2].lower() != host.lower()
 
 
 def _with_headers(send: Send) -> Send:

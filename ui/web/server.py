@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-import ipaddress
 import logging
 import os
 import secrets
@@ -24,6 +22,7 @@ from ...agent.config.load import load_settings
 from ...agent.config.settings import Overrides
 from ...state.errors import ConfigError, UsageError
 from ...state.store.store import Store
+from ..cli.listener import address_of, is_loopback, listen
 from ..cli.open_session import read_overrides
 from ..terminal.drive import StopSignals, exit_code
 from ..terminal.terminal import put, say
@@ -37,42 +36,12 @@ if TYPE_CHECKING:
 
 _TOKEN = "SANDBUR_UI_TOKEN"
 _LEAST_TOKEN_CHARS = 16
-_REASONS = {
-    errno.EADDRINUSE: "is taken by another program",
-    errno.EACCES: "is not free for this user",
-    errno.EADDRNOTAVAIL: "is not an address of this machine",
-}
 
 
 class Token(NamedTuple):
     text: str | None
     """None if no token is required."""
     is_new: bool = False
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket. Raises `UsageError` if the address cannot be used."""
-    try:
-        found = socket.getaddrinfo(
-            host or "127.0.0.1", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-    except (socket.gaierror, UnicodeError):
-        raise UsageError(
-            f"--host {host!r} is not a known host name or address.", "Try --host 0.0.0.0."
-        ) from None
-    family, kind, protocol, _, address = found[0]
-    listener = socket.socket(family, kind, protocol)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(64)
-    except OSError as error:
-        listener.close()
-        reason = _REASONS.get(error.errno or 0, f"cannot be used: {error.strerror}")
-        is_taken = error.errno == errno.EADDRINUSE
-        hint = "Use any free port: sandbur ui --port 0" if is_taken else "Choose another port or host."
-        raise UsageError(f"Port {port} of {host} {reason}.", hint) from None
-    return listener
 
 
 def token_for(listener: socket.socket, env: Mapping[str, str], is_wanted: bool = True) -> Token:
@@ -82,7 +51,7 @@ def token_for(listener: socket.socket, env: Mapping[str, str], is_wanted: bool =
     `ConfigError` if the token of the environment could be guessed.
     """
     if not is_wanted:
-        if not ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback:
+        if not is_loopback(listener):
             raise UsageError("--no-token would let the whole network in.", "Leave --host or --no-token out.")
         return Token(None)
     if given := env.get(_TOKEN, "").strip():
@@ -99,21 +68,11 @@ def token_for(listener: socket.socket, env: Mapping[str, str], is_wanted: bool =
     return Token(secrets.token_urlsafe(32), is_new=True)
 
 
-def address_of(listener: socket.socket) -> str:
-    """Return the URL to open. If the socket listens on every address, the host is this machine's name."""
-    host, port = listener.getsockname()[:2]
-    place = ipaddress.ip_address(host.partition("%")[0])
-    name = (
-        socket.gethostname() if place.is_unspecified else f"[{place}]" if place.version == 6 else str(place)
-    )
-    return f"http://{name}:{port}/"
-
-
 async def serve(command: UiCommand) -> int:
     """Serve the tracking UI until a signal arrives; return the exit code of the signal."""
 
     settings = load_settings(read_overrides(command), os.environ)
-    with listen(command.host, command.port) as listener:
+    with listen(command.host, command.port, "ui") as listener:
         token = token_for(listener, os.environ, not command.no_token)
 
         app, backend = tracking_app(settings.store, settings.tenant)
@@ -130,7 +89,7 @@ async def serve(command: UiCommand) -> int:
 async def serve_beside(store_url: str, tenant: str) -> str:
     """Serve the tracking UI in a thread until this process ends; return the address with the token."""
 
-    listener = listen("127.0.0.1", 0)
+    listener = listen("127.0.0.1", 0, "ui")
     token = token_for(listener, {})
     before = dict(os.environ)
     app, _ = await asyncio.to_thread(tracking_app, store_url, tenant)

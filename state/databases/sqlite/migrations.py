@@ -53,6 +53,7 @@ def migrate(
     if version < _WITH_FACTS:
         _create(connection, *_OF_FACTS)
     if version < SCHEMA_VERSION:
+        _create(connection, *_OF_SERVERS)
         _add_fleets(connection)
         _add_proposals(connection, has_facts=version >= _WITH_FACTS)
         _create_indexes(connection, damaged)
@@ -232,6 +233,8 @@ def _add_labels(connection: sqlite3.Connection, damaged: Collection[str]) -> Non
 
 _OF_FACTS = ("documents", "vectors", "fact_heads", "facts", "fact_sources", "fact_changes")
 """The new tables of version 9: facts, and texts that are searched for."""
+_OF_SERVERS = ("tokens", "audit")
+"""The new tables of version 10: access to servers."""
 
 
 def _add_proposals(connection: sqlite3.Connection, has_facts: bool) -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -82,6 +82,13 @@ def read_content(database: Database, digest: str) -> bytes | None:
 
     found = sound_copy()
     return database.read_again(sound_copy, lambda again: again is not None) if found is None else found
+
+
+def is_used(database: Database, digest: str, session_ids: Sequence[str]) -> bool:
+    """Return whether messages of one of these sessions refer to a content."""
+    owners = ", ".join("?" * len(session_ids))
+    sql = f"SELECT 1 FROM blobs WHERE digest = ? AND chunk = {_USED} AND session_id IN ({owners}) LIMIT 1"
+    return bool(database.query(sql, (digest, *session_ids)))
 
 
 def make_content_reader(database: Database) -> Source:

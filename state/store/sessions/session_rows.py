@@ -176,6 +176,19 @@ class SessionIndex:
         columns["wake_at"] = make_wake_at(status, wake_at, 0, self._database.now())
         await self._database.acommit([], make_head_update(session_id, mine, columns, {**mine, **nobody}))
 
+    async def make_due(self, session_id: str) -> None:
+        """Let a worker go on with a session that nobody runs, as soon as one looks for waiting sessions.
+
+        Raises `SessionHeld` if a process may run it.
+        """
+        head = self.head(session_id)
+        if self.is_held(session_id):
+            raise make_held_error(session_id, head.owner)
+        lane = make_lane(self._tenant, self.settings(session_id))
+        waiting = {"owner": "", "lane": lane, "wake_at": now()}
+        same = {"session_id": session_id, "owner": head.owner, "epoch": head.epoch}
+        await self._database.acommit([update("heads", waiting, same)])
+
     async def _is_held(self, session_id: str, head: Head) -> bool:
         """Return whether the owner is alive. If neither clock nor system can tell, observe the owner for a
         moment.

@@ -1,0 +1,148 @@
+"""Starts `sandbur serve` as a process, and speaks HTTP with it."""
+
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from support.waiting import wait_for
+
+TIMEOUT_S = 60
+
+
+@dataclass
+class Answer:
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass
+class Event:
+    """One event of a stream."""
+
+    id: str = ""
+    kind: str = "message"
+    data: Any = None
+
+
+@dataclass
+class RunningServer:
+    port: int
+    token: str
+    process: "subprocess.Popen[str]"
+    extra: dict[str, str] = field(default_factory=dict[str, str])
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        token: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        raw: bytes | None = None,
+    ) -> Answer:
+        """Send a request; `token` empty: without one."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_S)
+        token = self.token if token is None else token
+        sent = {"authorization": f"Bearer {token}"} if token else {}
+        content = raw if raw is not None else None if body is None else json.dumps(body).encode()
+        if content is not None:
+            sent["content-type"] = "application/json"
+        try:
+            connection.request(method, path, content, {**sent, **(headers or {})})
+            answer = connection.getresponse()
+            return Answer(answer.status, answer.read(), {k.lower(): v for k, v in answer.getheaders()})
+        finally:
+            connection.close()
+
+    def begin(
+        self, session_id: str, message: str | None = None, token: str | None = None, **more: Any
+    ) -> None:
+        body = {"session_id": session_id, **more, **({} if message is None else {"message": message})}
+        answer = self.ask("POST", "/v1/sessions", body, token)
+        assert answer.status == 201, answer.body
+
+    def wait_for(self, session_id: str, *statuses: str) -> Any:
+        """Wait until a session has one of these statuses; return its details."""
+
+        wait_for(lambda: self._read(session_id)["status"] in statuses, lambda: self._read(session_id))
+        return self._read(session_id)
+
+    def _read(self, session_id: str) -> Any:
+        return self.ask("GET", f"/v1/sessions/{session_id}").json
+
+    @contextmanager
+    def stream(
+        self, session_id: str, last_id: str = "", port: int | None = None
+    ) -> Iterator[Iterator[Event]]:
+        """Open a stream, and yield its events."""
+        connection = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=TIMEOUT_S)
+        resumed = {"last-event-id": last_id} if last_id else {}
+        try:
+            headers = {"authorization": f"Bearer {self.token}", **resumed}
+            connection.request("GET", f"/v1/sessions/{session_id}/events", headers=headers)
+            answer = connection.getresponse()
+            assert answer.status == 200, answer.read()
+            yield read_events(answer)
+        finally:
+            connection.close()
+
+    def stop(self) -> int:
+        """Send SIGTERM, and return the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(TIMEOUT_S)
+
+
+def read_events(lines: Any) -> Iterator[Event]:
+    """Yield the events of a stream until it ends."""
+    event = Event()
+    for line in lines:
+        name, _, value = line.decode().rstrip("\n").partition(": ")
+        if name == "id":
+            event.id = value
+        elif name == "event":
+            event.kind = value
+        elif name == "data":
+            event.data = json.loads(value)
+        elif not name and event.data is not None:
+            yield event
+            event = Event()
+
+
+@contextmanager
+def serve(home: Path, *flags: str, model: str = "demo", store: str = "") -> Iterator[RunningServer]:
+    """Start `sandbur serve` on a free port with its data below `home`."""
+    home.mkdir(exist_ok=True)
+    folder = home / "work"
+    folder.mkdir(exist_ok=True)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("SANDBUR")}
+    environment = {**clean, "HOME": str(home), "SANDBUR_HOME": str(home / "sandbur")}
+    command = [sys.executable, "-m", "sandbur.ui.cli.main", "serve", "--port", "0", "-m", model, *flags]
+    command += ["--store", store] if store else []
+    with (
+        (home / "server.err").open("a") as errors,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment, cwd=folder
+        ) as process,
+    ):
+        assert process.stdout is not None
+        try:
+            line = process.stdout.readline()
+            found = re.search(r"http://[^:]+:(\d+)/(?:\?token=(\S+))?", line)
+            assert found is not None, (line, (home / "server.err").read_text())
+            yield RunningServer(int(found[1]), found[2] or "", process)
+        finally:
+            process.kill()

@@ -1,0 +1,214 @@
+"""Access to a server: tokens with scopes and tenants, hosts, origins, limits, the audit trail."""
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.network.sandbur_server import RunningServer, serve
+
+from sandbur.state.store.access_tokens import SCOPES, AccessToken, Scope, TokenTable
+from sandbur.state.store.store import Store
+from sandbur.ui.server.routes.route import Route
+from sandbur.ui.server.routes.table import ROUTES
+
+SECRET = "xylophone"
+FACT = "the tenant red likes the colour of a xylophone"
+PROTECTED = [route for route in ROUTES if route.scope is not None]
+ids = [route.name for route in PROTECTED]
+
+
+class Served:
+    """A server with two tenants; `red` has a session and a fact."""
+
+    def __init__(self, running: RunningServer, store: Store, tokens: dict[str, str]) -> None:
+        self.running = running
+        self.store = store
+        self.tokens = tokens
+        self.digest = ""
+        self.fact = ""
+        self.token_id = ""
+
+
+def add(store: Store, name: str, tenant: str, scopes: tuple[Scope, ...]) -> tuple[AccessToken, str]:
+    return TokenTable(store.database).add(name, tenant, scopes)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    home = tmp_path_factory.mktemp("served")
+    url = f"sqlite:///{home}/sandbur.db"
+    store = Store.open(url)
+    tokens = {f"{tenant}-{scope}": add(store, f"{tenant}-{scope}", tenant, (scope,))[1]
+              for tenant in ("red", "blue") for scope in SCOPES}  # fmt: skip
+    tokens |= {tenant: add(store, tenant, tenant, SCOPES)[1] for tenant in ("red", "blue")}
+    with serve(home, "--rate-limit", "100000", store=url) as running:
+        found = Served(running, store, tokens)
+        running.token = tokens["red"]
+        running.begin("reds", f"say {SECRET}")
+        running.wait_for("reds", "done")
+        found.fact = running.ask("POST", "/v1/facts", {"text": FACT}).json["id"]
+        found.token_id = TokenTable(store.database).list_all("red")[0].id
+        yield found
+    store.close()
+
+
+def fill(served: Served, route: Route) -> str:
+    """Return the path of a route with what belongs to the tenant `red`."""
+    values = {"session_id": "reds", "fact_id": served.fact, "token_id": served.token_id, "digest": "0" * 64}
+    return re.sub(r"{(\w+)}", lambda found: values[found[1]], route.path)
+
+
+BODIES: dict[str, Any] = {
+    "create_session": {"session_id": "reds"},
+    "send_message": {"content": "hello"},
+    "steer_session": {"text": "hello"},
+    "rename_session": {"title": "stolen"},
+    "settle_call": {"call": "x", "outcome": "done"},
+    "add_fact": {"text": "blue has this fact"},
+    "add_token": {"name": "new", "scopes": ["read"]},
+}
+
+
+def body_of(route: Route) -> Any:
+    return BODIES.get(route.name, {}) if route.body is not None else None
+
+
+@pytest.mark.parametrize("route", PROTECTED, ids=ids)
+def test_without_a_token_a_route_answers_401_and_nothing_else(served: Served, route: Route) -> None:
+    answer = served.running.ask(route.method, fill(served, route), body_of(route), token="")
+    assert answer.status == 401
+    assert set(answer.json) == {"error"}
+
+
+@pytest.mark.parametrize("route", PROTECTED, ids=ids)
+def test_a_token_without_the_scope_of_a_route_is_refused(served: Served, route: Route) -> None:
+    for scope in SCOPES:
+        if scope != route.scope:
+            token = served.tokens[f"red-{scope}"]
+            answer = served.running.ask(route.method, fill(served, route), body_of(route), token)
+            assert (answer.status, answer.json["error"]["type"]) == (403, "forbidden")
+
+
+@pytest.mark.parametrize("route", PROTECTED, ids=ids)
+def test_no_route_shows_or_changes_anything_of_another_tenant(served: Served, route: Route) -> None:
+    before = [row for table in ("heads", "facts", "inbox") for row in dump(served, table)]
+    answer = served.running.ask(route.method, fill(served, route), body_of(route), served.tokens["blue"])
+    assert SECRET.encode() not in answer.body
+    if route.name == "list_audit":
+        assert {entry["token"].split(" ")[0] for entry in answer.json["entries"]} <= {"blue"}
+    else:
+        # An error repeats the id that was asked for.
+        assert b"reds" not in answer.body.replace(b"'reds'", b"")
+    if "{" in route.path:
+        assert answer.status in (400, 404)
+    after = [row for table in ("heads", "facts", "inbox") for row in dump(served, table)]
+    assert [row for row in before if row not in after] == []
+
+
+def dump(served: Served, table: str) -> list[Any]:
+    tenanted = "session_id = 'reds'" if table != "facts" else "tenant = 'red'"
+    columns = "title, last_seq, status" if table == "heads" else "*"
+    return served.store.database.query(f"SELECT {columns} FROM {table} WHERE {tenanted}")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    query=st.fixed_dictionaries(
+        {},
+        optional={
+            "text": st.sampled_from([SECRET, "say", "x"]),
+            "status": st.sampled_from(["done", "new"]),
+            "parent": st.just("reds"),
+            "children": st.booleans(),
+            "limit": st.integers(1, 200),
+        },
+    )
+)
+def test_no_search_finds_a_session_of_another_tenant(served: Served, query: dict[str, Any]) -> None:
+    text = "&".join(f"{name}={str(value).lower()}" for name, value in query.items())
+    answer = served.running.ask("GET", f"/v1/sessions?{text}", token=served.tokens["blue"])
+    assert answer.status == 200
+    assert "reds" not in [one["id"] for one in answer.json["sessions"]]
+
+
+def test_the_owner_of_a_session_sees_it(served: Served) -> None:
+    for path in ("/v1/sessions", "/v1/sessions/reds", "/v1/sessions/reds/messages", "/v1/facts?text=colour"):
+        assert SECRET.encode() in served.running.ask("GET", path, token=served.tokens["red"]).body
+
+
+def test_a_stored_token_is_a_hash(served: Served) -> None:
+    rows = served.store.database.query("SELECT * FROM tokens")
+    assert not any(text in str(row) for row in rows for text in served.tokens.values())
+
+
+def test_a_revoked_token_is_refused_at_once_by_the_server_that_revoked_it(served: Served) -> None:
+    made = served.running.ask("POST", "/v1/tokens", {"name": "short", "scopes": ["read"]}).json
+    assert served.running.ask("GET", "/v1/sessions", token=made["token"]).status == 200
+    assert served.running.ask("DELETE", f"/v1/tokens/{made['id']}").status == 200
+    assert served.running.ask("GET", "/v1/sessions", token=made["token"]).status == 401
+
+
+def test_a_token_makes_none_that_allows_more(served: Served) -> None:
+    wanted = {"name": "more", "scopes": ["run"]}
+    answer = served.running.ask("POST", "/v1/tokens", wanted, served.tokens["red-admin"])
+    assert answer.status == 403
+
+
+def test_changes_and_refusals_are_in_the_audit_trail_of_the_tenant(served: Served) -> None:
+    served.running.ask("PATCH", "/v1/sessions/reds", {"title": "audited"})
+    served.running.ask("DELETE", "/v1/sessions/reds", token=served.tokens["red-read"])
+    entries = served.running.ask("GET", "/v1/audit").json["entries"]
+    lines = [(entry["request"], entry["status"], entry["token"].split(" ")[0]) for entry in entries]
+    assert ("PATCH /v1/sessions/reds", 200, "red") in lines
+    assert ("DELETE /v1/sessions/reds", 403, "red-read") in lines
+    others = served.running.ask("GET", "/v1/audit", token=served.tokens["blue"]).json["entries"]
+    assert "audited" not in str(others)
+    assert "PATCH /v1/sessions/reds" not in [one["request"] for one in others if one["status"] == 200]
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "localhost.evil.example"])
+def test_a_request_to_another_host_name_is_refused(served: Served, host: str) -> None:
+    assert served.running.ask("GET", "/v1/sessions", headers={"host": host}).status == 421
+
+
+@pytest.mark.parametrize(
+    "headers", [{"origin": "https://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}]
+)
+def test_the_page_of_another_site_changes_nothing(served: Served, headers: dict[str, str]) -> None:
+    answer = served.running.ask("PATCH", "/v1/sessions/reds", {"title": "x"}, headers=headers)
+    assert answer.status == 403
+    assert "access-control-allow-origin" not in answer.headers
+
+
+def test_a_body_that_is_too_large_or_no_json_is_refused(served: Served) -> None:
+    ask = served.running.ask
+    assert ask("PATCH", "/v1/sessions/reds", raw=b'"' + b"x" * 3_000_000 + b'"').status == 413
+    assert ask("PATCH", "/v1/sessions/reds", raw=b"{").status == 400
+    assert ask("PATCH", "/v1/sessions/reds", raw=b"[" * 100_000).status == 400
+    assert ask("PATCH", "/v1/sessions/reds", raw=b"a=b", headers={"content-type": "text/plain"}).status == 415
+
+
+def test_too_many_requests_of_a_token_have_to_wait(tmp_path: Path) -> None:
+    with serve(tmp_path, "--rate-limit", "5") as running:
+        answers = [running.ask("GET", "/v1/agents") for _ in range(7)]
+        assert [answer.status for answer in answers] == [200] * 5 + [429] * 2
+        assert int(answers[-1].headers["retry-after"]) > 0
+
+
+def test_a_server_that_others_can_reach_needs_a_token_first(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError), serve(tmp_path, "--host", "0.0.0.0"):
+        pass
+    assert "needs a token first" in (tmp_path / "server.err").read_text()
+
+
+def test_the_store_has_no_token_of_a_server_that_printed_one(tmp_path: Path) -> None:
+    with serve(tmp_path) as running:
+        assert running.ask("GET", "/v1/agents").status == 200
+    with sqlite3.connect(tmp_path / "sandbur" / "sandbur.db") as connection:
+        assert connection.execute("SELECT COUNT(*) FROM tokens").fetchone() == (0,)
+    connection.close()

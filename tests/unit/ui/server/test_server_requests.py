@@ -1,0 +1,139 @@
+"""Requests to a server: what runs do with messages, decisions and files; bad input never ends in a 500."""
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from openapi_spec_validator import validate
+from support.network.sandbur_server import RunningServer, serve
+
+from sandbur.ui.server.routes.route import Route
+from sandbur.ui.server.routes.table import ROUTES
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with serve(tmp_path_factory.mktemp("served"), "--rate-limit", "1000000") as running:
+        running.begin("s1", "hi")
+        running.wait_for("s1", "done")
+        yield running
+
+
+def test_a_call_waits_for_approval_and_runs_once_after_it(server: RunningServer) -> None:
+    server.begin("asks", "run echo x >> made.txt")
+    (call,) = server.wait_for("asks", "needs_approval")["pending"]
+    assert call["arguments"] == {"command": "echo x >> made.txt"}
+    assert server.ask("POST", "/v1/sessions/asks/approve", {"calls": [call["call_id"]]}).status == 202
+    assert server.wait_for("asks", "done")["pending"] == []
+    said = server.ask("GET", "/v1/sessions/asks/messages").json["messages"]
+    assert [one["role"] for one in said] == ["user", "assistant", "tool", "assistant"]
+    again = server.ask("POST", "/v1/sessions/asks/approve", {"calls": [call["call_id"]]})
+    assert again.status == 400
+
+
+def test_a_denied_call_never_runs_and_the_model_reads_the_reason(server: RunningServer) -> None:
+    server.begin("denied", "run touch never.txt")
+    server.wait_for("denied", "needs_approval")
+    assert server.ask("POST", "/v1/sessions/denied/deny", {"reason": "not today"}).status == 202
+    server.wait_for("denied", "denied", "done")
+    history = server.ask("GET", "/v1/sessions/denied/messages").json["messages"]
+    assert "not today" in json.dumps(history)
+
+
+def test_messages_of_a_session_are_answered_in_order(server: RunningServer) -> None:
+    server.begin("order")
+    for number in range(3):
+        answer = server.ask("POST", "/v1/sessions/order/messages", {"content": f"run echo {number}"})
+        assert answer.status == 202
+    # Nothing is approved: the next message comes after the decision.
+    assert server.wait_for("order", "done", "needs_approval")["status"] in ("done", "needs_approval")
+    texts = [one["text"] for one in server.ask("GET", "/v1/sessions/order/messages").json["messages"]]
+    assert texts[0] == "run echo 0"
+
+
+def test_a_file_of_a_message_is_listed_and_downloaded(server: RunningServer) -> None:
+    content = b"the text of a file"
+    server.begin("files")
+    block = {"type": "document", "name": "a.txt", "source": {"data": base64.b64encode(content).decode()}}
+    message = {"content": [{"type": "text", "text": "hi"}, block]}
+    assert server.ask("POST", "/v1/sessions/files/messages", message).status == 202
+    server.wait_for("files", "done")
+    (file,) = server.ask("GET", "/v1/sessions/files/files").json["attached"]
+    got = server.ask("GET", f"/v1/sessions/files/files/{file['digest']}")
+    assert (got.body, got.headers["content-disposition"]) == (content, "attachment")
+    assert server.ask("GET", f"/v1/sessions/s1/files/{file['digest']}").status == 404
+
+
+def test_sessions_are_found_by_their_text_page_by_page(server: RunningServer) -> None:
+    for number in range(3):
+        server.begin(f"page{number}", tags=["paged"])
+    first = server.ask("GET", "/v1/sessions?tag=paged&limit=2").json
+    second = server.ask("GET", f"/v1/sessions?tag=paged&limit=2&cursor={quote(first['next'])}").json
+    found = [one["id"] for one in (*first["sessions"], *second["sessions"])]
+    assert sorted(found) == ["page0", "page1", "page2"]
+    assert second["next"] is None
+
+
+def test_the_health_pages_and_the_document_need_no_token(server: RunningServer) -> None:
+    for path in ("/healthz", "/readyz"):
+        assert server.ask("GET", path, token="").json == {"status": "ok"}
+    document = server.ask("GET", "/openapi.json", token="").json
+    validate(document)
+    described = {(method.upper(), path) for path, found in document["paths"].items() for method in found}
+    assert described == {(route.method, route.path) for route in ROUTES}
+
+
+def test_metrics_count_the_requests(server: RunningServer) -> None:
+    server.ask("GET", "/v1/agents")
+    text = server.ask("GET", "/metrics").body.decode()
+    assert 'sandbur_requests_total{operation="list_agents",status="200"}' in text
+    assert "sandbur_streams 0" in text
+
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=8,
+)
+SENT = [route for route in ROUTES if route.media != "text/event-stream" and route.name != "revoke_token"]
+
+
+def bodies(route: Route) -> st.SearchStrategy[Any]:
+    """Return bodies that are nearly in the form of a route, and others."""
+    if route.body is None:
+        return st.none()
+    names = list(route.body.model_fields)
+    near = st.dictionaries(st.sampled_from(names), VALUES, max_size=len(names))
+    return near | VALUES
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> tuple[Route, str, Any]:
+    route = draw(st.sampled_from(SENT))
+    path = route.path
+    for name in ("session_id", "fact_id", "token_id", "digest"):
+        value = draw(st.sampled_from(["s1", "nothing", "0" * 64]) | TEXTS.filter(bool))
+        path = path.replace(f"{{{name}}}", quote(value, safe=""))
+    names = [] if route.query is None else list(route.query.model_fields)
+    pairs = draw(st.dictionaries(st.sampled_from([*names, "other"]), TEXTS | st.integers().map(str)))
+    return route, f"{path}?{urlencode(pairs)}", draw(bodies(route))
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(request=requests())
+def test_bad_input_on_any_route_is_answered_in_the_form_of_errors(
+    server: RunningServer, request: tuple[Route, str, Any]
+) -> None:
+    route, path, body = request
+    if route.name == "delete_session" and "/s1" in path:
+        return
+    answer = server.ask(route.method, path, body)
+    assert answer.status < 500 or answer.json["error"]["type"] != "bug", (route.name, path, body)
+    if answer.status >= 400:
+        assert set(answer.json["error"]) == {"type", "message", "hint"}

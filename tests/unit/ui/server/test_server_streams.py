@@ -1,0 +1,117 @@
+"""Streams of a server: stored events have ids, and come exactly once however often a client connects."""
+
+import signal
+from collections.abc import Iterator
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+from support.network.sandbur_server import Event, RunningServer, serve
+
+MESSAGE = "run echo hello"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with serve(tmp_path_factory.mktemp("served"), "--mode", "yolo") as running:
+        running.begin("s1", MESSAGE)
+        running.wait_for("s1", "done")
+        yield running
+
+
+def read_until_result(server: RunningServer, session: str, last_id: str = "") -> list[Event]:
+    with server.stream(session, last_id) as events:
+        found: list[Event] = []
+        for event in events:
+            found.append(event)
+            if event.kind != "message" or event.data["type"] == "result":
+                break
+        return found
+
+
+def test_a_stream_has_what_a_headless_run_prints_with_rising_ids(server: RunningServer) -> None:
+    events = read_until_result(server, "s1")
+    kinds = [event.data["type"] for event in events]
+    assert kinds == ["init", "message", "tool_use", "usage", "tool_result", "message", "usage", "result"]
+    numbers = [event.data["seq"] for event in events]
+    assert numbers == sorted(set(numbers))
+    assert [event.id for event in events] == [f"s1_{number}" for number in numbers]
+    assert events[-1].data["result"] == "`echo hello` gave:\n\n    hello\n    exit code: 0"
+
+
+def test_a_client_that_is_cut_after_any_event_misses_none_and_gets_none_twice(server: RunningServer) -> None:
+    whole = [event.id for event in read_until_result(server, "s1")]
+    for place in range(len(whole) - 1):
+        rest = [event.id for event in read_until_result(server, "s1", whole[place])]
+        assert whole[: place + 1] + rest == whole
+
+
+def test_live_text_comes_without_ids_before_its_whole_message(server: RunningServer) -> None:
+    server.begin("live")
+    with server.stream("live") as events:
+        server.ask("POST", "/v1/sessions/live/messages", {"content": "hi"})
+        found = list(takewhile(lambda event: event.data["type"] != "result", events))
+    texts = [event for event in found if event.data["type"] == "text"]
+    answer = next(one for one in found if one.data["type"] == "message" and one.data["role"] == "assistant")
+    assert all(not event.id and "seq" not in event.data for event in texts)
+    assert "".join(event.data["delta"] for event in texts) == answer.data["content"]
+    assert found.index(texts[-1]) < found.index(answer)
+
+
+@pytest.mark.parametrize(
+    ("last_id", "reason"),
+    [("other_3000", "other_session"), ("s1_99999000", "unknown_event"), ("nonsense", "not_an_id")],
+)
+def test_an_id_that_names_no_event_of_the_session_is_answered_and_all_events_follow(
+    server: RunningServer, last_id: str, reason: str
+) -> None:
+    with server.stream("s1", last_id) as events:
+        first, second = next(events), next(events)
+    assert (first.kind, first.data["reason"]) == ("reset", reason)
+    assert second.id == "s1_0"
+
+
+def test_a_deleted_session_ends_its_streams(server: RunningServer) -> None:
+    server.begin("gone", "hi")
+    server.wait_for("gone", "done")
+    with server.stream("gone") as events:
+        assert next(events).id == "gone_0"
+        assert server.ask("DELETE", "/v1/sessions/gone").status == 200
+        assert [event.kind for event in events][-1] == "deleted"
+
+
+def test_a_fork_streams_its_own_events_only(server: RunningServer) -> None:
+    fork = server.ask("POST", "/v1/sessions/s1/fork", {}).json["session_id"]
+    server.ask("POST", f"/v1/sessions/{fork}/messages", {"content": "hi"})
+    server.wait_for(fork, "done")
+    events = read_until_result(server, fork)
+    said = [event.data["content"] for event in events if event.data["type"] == "message"]
+    assert said[0] == "hi"
+    assert len(said) == 2
+
+
+def test_at_sigterm_each_stream_ends_with_a_drain_event_and_whole(tmp_path: Path) -> None:
+    with serve(tmp_path) as running:
+        running.begin("s1", "hi")
+        running.wait_for("s1", "done")
+        with running.stream("s1") as events:
+            assert next(events).id == "s1_0"
+            assert running.stop() == 128 + signal.SIGTERM
+            # A body that was cut would raise `IncompleteRead`.
+            assert [event.kind for event in events][-1] == "drain"
+    assert "Traceback" not in (tmp_path / "server.err").read_text()
+
+
+def test_a_server_that_was_killed_in_a_turn_goes_on_with_it_and_the_stream_resumes(tmp_path: Path) -> None:
+    with serve(tmp_path, "--mode", "yolo") as running:
+        running.begin("s1", "run sleep 3 && echo slept >> slept.txt")
+        with running.stream("s1") as events:
+            before = list(takewhile(lambda event: event.data["type"] != "tool_use", events))
+        running.process.kill()
+        running.process.wait()
+    with serve(tmp_path, "--mode", "yolo") as running:
+        after = read_until_result(running, "s1", before[-1].id)
+        assert after[0].data["type"] == "tool_use"
+        status = after[-1].data["status"]
+        assert status in ("done", "needs_decision")
+    assert (tmp_path / "work" / "slept.txt").read_text() in ("slept\n", "")

@@ -1,0 +1,1 @@
+"""Access control: tokens, hosts and origins, limits, the audit trail."""

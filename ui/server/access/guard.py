@@ -1,0 +1,152 @@
+"""The access control around the application: host, origin, token, and how many requests."""
+
+import ipaddress
+import socket
+from collections.abc import Collection
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qsl
+
+from starlette.datastructures import Headers
+from starlette.responses import HTMLResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ....state.store.access_tokens import AuditTrail
+from ...cli.listener import is_foreign_origin, is_local_host, read_host_name
+from ...report.markup import Html, join, tag
+from ..answers import SECURITY_HEADERS, JsonAnswer, make_error
+from .rate_limit import RateLimit
+from .token_book import Caller, TokenBook
+
+PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
+_SAFE_METHODS = ("GET", "HEAD")
+_FAILURES_A_MINUTE = 30
+_MOST_QUERY_BYTES = 8192
+
+
+class Guard:
+    """Lets a request through to the application if its host, its origin and its token are in order.
+
+    The caller is then in `scope["state"]["caller"]`.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        tokens: TokenBook,
+        audit: AuditTrail,
+        *,
+        port: int,
+        hosts: Collection[str],
+        requests_a_minute: int,
+    ) -> None:
+        """`hosts` are the names by which others reach this server, besides those of this machine."""
+        self._app = app
+        self._tokens = tokens
+        self._audit = audit
+        self._cookie = f"sandbur_serve_{port}"
+        self._hosts = {name.lower() for name in (*hosts, socket.gethostname())}
+        self._requests = RateLimit(requests_a_minute, requests_a_minute)
+        self._failures = RateLimit(_FAILURES_A_MINUTE, _FAILURES_A_MINUTE)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        answer = self._refuse_place(scope, headers) or await self._refuse_caller(scope, headers)
+        await (answer or self._app)(scope, receive, _add_headers(send))
+
+    def _refuse_place(self, scope: Scope, headers: Headers) -> JsonAnswer | None:
+        """Return an error if a browser was led here under another name, or by the page of another site."""
+        host = headers.get("host", "")
+        name = read_host_name(host)
+        if not (is_local_host(host) or _is_address(name) or name in self._hosts):
+            return make_error(
+                421, "wrong_host", "This server has another host name.", "Name it: --allow-host"
+            )
+        if scope["method"] not in _SAFE_METHODS and is_foreign_origin(
+            headers.get("origin"), headers.get("sec-fetch-site"), host
+        ):
+            return make_error(403, "wrong_origin", "The page of another site may not change anything here.")
+        if len(scope["query_string"]) > _MOST_QUERY_BYTES:
+            return make_error(414, "too_long", "The query of this address is too long.")
+        return None
+
+    async def _refuse_caller(self, scope: Scope, headers: Headers) -> JsonAnswer | HTMLResponse | None:
+        """Return an error, or None for a request that may pass. A page sets the cookie of a browser."""
+        if scope["path"] in PUBLIC_PATHS and scope["method"] in _SAFE_METHODS:
+            return None
+        address = (scope.get("client") or ("",))[0]
+        if self._failures.is_empty(address):
+            return _make_wait(60.0, "Too many requests with a wrong token came from this address.")
+        text = self._read_token(scope, headers)
+        caller = None if not text else await self._tokens.find(text)
+        if caller is None:
+            if text:
+                self._failures.take(address)
+                await self._note(scope, 401)
+            missing = "This token is not valid." if text else "This server needs a token."
+            hint = "Send it as: Authorization: Bearer TOKEN"
+            return make_error(401, "unauthorized", missing, hint, {"www-authenticate": "Bearer"})
+        if wait_s := self._requests.take(caller.token.id):
+            return _make_wait(wait_s, "This token has sent too many requests.")
+        if scope["path"] == "/" and scope["query_string"] and scope["method"] == "GET":
+            return self._set_cookie(caller)
+        scope.setdefault("state", {})["caller"] = caller
+        return None
+
+    def _read_token(self, scope: Scope, headers: Headers) -> str:
+        """Return the token of a request, or an empty text. Only the first page takes it from its address."""
+        kind, _, bearer = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            return bearer.strip()
+        if scope["path"] == "/":
+            query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
+            if "token" in query:
+                return query["token"]
+        try:
+            cookies = SimpleCookie(headers.get("cookie", ""))
+        except CookieError:
+            return ""
+        return cookies[self._cookie].value if self._cookie in cookies else ""
+
+    def _set_cookie(self, caller: Caller) -> HTMLResponse:
+        """Return a page that keeps the token as a cookie and opens the address without it."""
+        cookie = f"{self._cookie}={caller.text}; Path=/; HttpOnly; SameSite=Strict"
+        # After a link on another site, a redirect would be requested without the strict cookie.
+        refresh = tag("meta", http_equiv="refresh", content="0; url=/")
+        page = join(Html("<!doctype html>"), refresh, tag("a", "Go on", href="/"))
+        return HTMLResponse(page, headers={"set-cookie": cookie})
+
+    async def _note(self, scope: Scope, status: int) -> None:
+        request = f"{scope['method']} {scope['path']}"
+        await self._audit.add("", "", request, "", status)
+
+
+def _is_address(name: str) -> bool:
+    """Return whether a host is an address. No site can lead a browser here by an address."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _make_wait(wait_s: float, message: str) -> JsonAnswer:
+    after = str(max(1, round(wait_s + 0.5)))
+    return make_error(429, "rate_limited", message, f"Try again after {after} s.", {"retry-after": after})
+
+
+def _add_headers(send: Send) -> Send:
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            names = {name.lower() for name, _ in message["headers"]}
+            added = [
+                (name.encode(), value.encode())
+                for name, value in SECURITY_HEADERS.items()
+                if name.encode() not in names
+            ]
+            message = {**message, "headers": [*message["headers"], *added]}
+        await send(message)
+
+    return send_with_headers

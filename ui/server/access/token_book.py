@@ -1,0 +1,70 @@
+"""Checks the tokens of requests, with a short memory, and says what each caller may do."""
+
+import hmac
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ....state.databases.database import Database
+from ....state.store.access_tokens import SCOPES, AccessToken, Scope, TokenTable
+
+_REMEMBERED_S = 5.0
+"""How long a checked token is not looked up again, and so how late a revoked token is refused."""
+_MOST_REMEMBERED = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who sent a request."""
+
+    token: AccessToken
+    text: str
+    """The text of the token."""
+
+    @property
+    def tenant(self) -> str:
+        return self.token.tenant
+
+    @property
+    def name(self) -> str:
+        """The token in the audit trail and in decisions."""
+        return f"{self.token.name} ({self.token.id})" if self.token.id else self.token.name
+
+    def may(self, scope: Scope) -> bool:
+        return scope in self.token.scopes
+
+
+class _Remembered(NamedTuple):
+    token: AccessToken | None
+    until: float
+
+
+class TokenBook:
+    """The tokens of a store, and perhaps one token that only this process knows."""
+
+    def __init__(self, database: Database, own_token: str | None, tenant: str) -> None:
+        """`own_token` is valid until the process ends, for `tenant` and with every scope."""
+        self._database = database
+        self._table = TokenTable(database)
+        self._own = own_token
+        self._own_caller = AccessToken("", "the address that was printed", tenant, SCOPES, "")
+        self._remembered: OrderedDict[str, _Remembered] = OrderedDict()
+
+    async def find(self, text: str) -> Caller | None:
+        """Return the caller with a token, or None if the token is not valid."""
+        if self._own is not None and hmac.compare_digest(text.encode("utf-8", "replace"), self._own.encode()):
+            return Caller(self._own_caller, text)
+        known = self._remembered.get(text)
+        if known is None or known.until < time.monotonic():
+            found = await self._database.offload(lambda: self._table.find(text))
+            known = _Remembered(found, time.monotonic() + _REMEMBERED_S)
+            self._remembered[text] = known
+            self._remembered.move_to_end(text)
+            if len(self._remembered) > _MOST_REMEMBERED:
+                self._remembered.popitem(last=False)
+        return None if known.token is None or known.token.is_expired else Caller(known.token, text)
+
+    def forget(self) -> None:
+        """Look every token up again, because one was revoked here."""
+        self._remembered.clear()

@@ -1,0 +1,163 @@
+"""Makes the OpenAPI document from the table of routes, and the schemas of the events of a stream."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+from pydantic.json_schema import models_json_schema
+
+from ...actions.ports import events
+from ...agent.runtime.version import VERSION
+from ...state.application import Usage
+from ...state.store.access_tokens import SCOPES
+from .routes import forms
+from .routes.route import Route
+from .routes.table import EVENT_STREAM
+
+_REFERENCES = "#/components/schemas/{model}"
+_ERRORS = {
+    "400": "The request is not valid.",
+    "401": "There is no valid token.",
+    "403": "The token does not allow this.",
+    "404": "There is no such thing for this tenant.",
+    "409": "The session is in another state.",
+    "413": "The body is too large.",
+    "429": "Too many requests.",
+    "503": "The server cannot answer now.",
+}
+_ID_FORMS = {"session_id": forms.SessionId}
+_EVENTS: dict[str, tuple[type, tuple[str, ...]]] = {
+    "init": (events.RunStarted, ("model", "mode", "cwd", "version")),
+    "text": (events.TextDelta, ("delta", "step_id")),
+    "thinking": (events.ThinkingDelta, ("delta",)),
+    "message": (events.MessageAdded, ("role", "content", "step_id")),
+    "flow": (events.FlowMatched, ("flow", "does", "why")),
+    "tool_use": (events.ToolRequested, ("call_id", "tool", "arguments", "step_id")),
+    "tool_result": (
+        events.ToolFinished,
+        ("call_id", "tool", "outcome", "content", "duration_ms", "step_id"),
+    ),
+    "step": (events.StepChanged, ("step_id", "status", "summary")),
+    "notice": (events.Notice, ("message",)),
+    "error": (events.ErrorRaised, ("code", "message")),
+}
+"""Type of an event -> its class and its fields in a stream. `_make_event_schemas` has the others."""
+
+
+def make_document(routes: Sequence[Route]) -> dict[str, Any]:
+    """Return the OpenAPI 3.1 document of a server with these routes."""
+    used = {form for route in routes for form in (route.answer, route.body) if form is not None}
+    chosen: list[type[BaseModel]] = sorted({*used, forms.ErrorAnswer}, key=lambda form: form.__name__)
+    _, definitions = models_json_schema([(form, "validation") for form in chosen], ref_template=_REFERENCES)
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _make_operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Sandbur", "version": VERSION},
+        "paths": paths,
+        "components": {
+            "schemas": {**definitions["$defs"], **_make_event_schemas()},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "x-scopes": list(SCOPES),
+    }
+
+
+def _make_operation(route: Route) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "operationId": route.name,
+        "summary": route.about,
+        "parameters": _make_parameters(route),
+        "responses": {
+            str(route.status): {"description": "Done.", "content": {route.media: _make_content(route)}},
+            **{status: _make_error(about) for status, about in _ERRORS.items()},
+        },
+        "security": [] if route.scope is None else [{"token": [route.scope]}],
+    }
+    if route.body is not None:
+        content = {"application/json": {"schema": _refer(route.body)}}
+        found["requestBody"] = {"required": True, "content": content}
+    return found
+
+
+def _make_parameters(route: Route) -> list[dict[str, Any]]:
+    """Return the parameters in the path and in the query."""
+    parameters: list[dict[str, Any]] = []
+    for name in re.findall(r"{(\w+)}", route.path):
+        schema = TypeAdapter(_ID_FORMS.get(name, forms.Label)).json_schema()
+        parameters.append({"name": name, "in": "path", "required": True, "schema": schema})
+    if route.query is not None:
+        schema = route.query.model_json_schema(ref_template=_REFERENCES)
+        required = schema.get("required", ())
+        parameters += [
+            {"name": name, "in": "query", "required": name in required, "schema": one}
+            for name, one in schema["properties"].items()
+        ]
+    if route.media == EVENT_STREAM:
+        schema = {"type": "string"}
+        parameters.append({"name": "Last-Event-ID", "in": "header", "required": False, "schema": schema})
+    return parameters
+
+
+def _make_content(route: Route) -> dict[str, Any]:
+    if route.answer is not None:
+        return {"schema": _refer(route.answer)}
+    if route.media == EVENT_STREAM:
+        return {"schema": {"type": "string"}, "x-event-schema": {"$ref": "#/components/schemas/Event"}}
+    return {"schema": {"type": "object" if route.media == "application/json" else "string"}}
+
+
+def _make_error(about: str) -> dict[str, Any]:
+    return {"description": about, "content": {"application/json": {"schema": _refer(forms.ErrorAnswer)}}}
+
+
+def _refer(form: type[BaseModel]) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{form.__name__}"}
+
+
+def _make_event_schemas() -> dict[str, Any]:
+    """Return a schema for each type of event, and `Event`, which is one of them."""
+    usage = {name: one for name, one in Usage.model_json_schema()["properties"].items()}
+    pending = {"type": "array", "items": {"$ref": "#/components/schemas/WaitingCall"}}
+    steps = {"type": "array", "items": {"$ref": "#/components/schemas/PlanStep"}}
+    texts: dict[str, Any] = {name: {"type": "string"} for name in ("status", "workflow_mode")}
+    numbers: dict[str, Any] = {name: {"type": "integer"} for name in ("exit_code", "duration_ms")}
+    others: dict[str, dict[str, Any]] = {
+        "usage": usage,
+        "plan": {"steps": steps},
+        "approval": {"pending": pending},
+        "result": {
+            **texts,
+            **numbers,
+            "result": {"type": ["string", "null"]},
+            "steps": steps,
+            "pending": pending,
+            "usage": {"type": "object", "properties": usage},
+            "error": {"type": ["object", "null"]},
+        },
+    }
+    made = {
+        _name(kind): _make_event(kind, others.get(kind) or _make_fields(kind)) for kind in (*_EVENTS, *others)
+    }
+    union = {"oneOf": [{"$ref": f"#/components/schemas/{name}"} for name in made]}
+    return {**made, "Event": union}
+
+
+def _make_event(kind: str, properties: dict[str, Any]) -> dict[str, Any]:
+    own = {"type": {"const": kind}, "session_id": {"type": "string"}, "seq": {"type": "integer"}}
+    return {"type": "object", "properties": {**own, **properties}, "required": ["type", "session_id"]}
+
+
+def _make_fields(kind: str) -> dict[str, Any]:
+    """Return the schemas of the fields of an event, from its class."""
+    event, names = _EVENTS[kind]
+    known = {field.name for field in fields(event)}
+    schema = TypeAdapter(event).json_schema()["properties"]
+    return {name: {} if name == "arguments" else schema[name] for name in names if name in known}
+
+
+def _name(kind: str) -> str:
+    return "".join(part.title() for part in kind.split("_")) + "Event"

@@ -1,0 +1,88 @@
+"""Answers about the server itself: health, metrics, agents, tokens, the audit trail."""
+
+from datetime import UTC
+from typing import Any
+
+from starlette.responses import PlainTextResponse, Response
+
+from ....state.process.clock import format_time
+from ....state.store.access_tokens import AccessToken, TokenTable
+from ..answers import JsonAnswer, RequestRefused
+from . import forms
+from .route import ApiRequest
+
+
+async def check_health(request: ApiRequest) -> forms.Health:
+    """Answer that the process works."""
+    return forms.Health(status="ok")
+
+
+async def check_readiness(request: ApiRequest) -> forms.Health:
+    """Answer that the store can be read and that the server is not draining."""
+    if request.service.feeds.is_draining:
+        raise RequestRefused(503, "draining", "The server ends.")
+    await request.store.database.offload(lambda: request.store.database.query("SELECT 1"))
+    return forms.Health(status="ok")
+
+
+async def show_metrics(request: ApiRequest) -> Response:
+    """Answer with numbers for Prometheus."""
+    service = request.service
+    return PlainTextResponse(service.metrics.render(service.gauges), media_type=METRICS_TYPE)
+
+
+METRICS_TYPE = "text/plain; version=0.0.4"
+
+
+async def show_document(request: ApiRequest) -> Response:
+    """Answer with the OpenAPI document."""
+    return JsonAnswer(request.service.document)
+
+
+async def list_agents(request: ApiRequest) -> forms.AgentList:
+    """Answer with the agents of the server; new sessions get the first one unless they name another."""
+    return forms.AgentList(agents=[forms.AgentEntry(name=name) for name in request.service.agents])
+
+
+async def list_tokens(request: ApiRequest) -> forms.TokenList:
+    """Answer with the tokens of the caller's tenant, without their texts."""
+    database, tenant = request.store.database, request.who.tenant
+    found = await database.offload(lambda: TokenTable(database).list_all(tenant))
+    return forms.TokenList(tokens=[forms.TokenEntry(**_describe(token)) for token in found])
+
+
+async def add_token(request: ApiRequest) -> forms.NewTokenAnswer:
+    """Make a token for the caller's tenant."""
+    wanted, database = request.read_body(forms.NewTokenForm), request.store.database
+    if not set(wanted.scopes) <= set(request.who.token.scopes):
+        raise RequestRefused(403, "forbidden", "A token may not allow more than the one that makes it.")
+    expires_at = "" if wanted.expires_at is None else format_time(wanted.expires_at.astimezone(UTC))
+    token, text = await database.offload(
+        lambda: TokenTable(database).add(wanted.name, request.who.tenant, wanted.scopes, expires_at)
+    )
+    return forms.NewTokenAnswer(**_describe(token), token=text)
+
+
+async def revoke_token(request: ApiRequest) -> forms.Deleted:
+    """Revoke a token of the caller's tenant."""
+    database = request.store.database
+    revoked = await database.offload(
+        lambda: TokenTable(database).revoke(request.path["token_id"], request.who.tenant)
+    )
+    request.service.tokens.forget()
+    return forms.Deleted(deleted=[revoked.id])
+
+
+async def list_audit(request: ApiRequest) -> forms.AuditPart:
+    """Answer with the newest entries of the tenant's audit trail."""
+    query = request.read_query(forms.AuditQuery)
+    database, audit = request.store.database, request.service.audit
+    found = await database.offload(lambda: audit.list_newest(request.who.tenant, query.limit, query.before))
+    names = forms.AuditLine.model_fields
+    return forms.AuditPart(
+        entries=[forms.AuditLine(**{name: getattr(entry, name) for name in names}) for entry in found]
+    )
+
+
+def _describe(token: AccessToken) -> dict[str, Any]:
+    return {**token._asdict(), "scopes": [*token.scopes]}

@@ -1,0 +1,334 @@
+"""The forms of requests and answers, from which the checks and the OpenAPI document are made."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+
+from ....state.calls import Settlement
+from ....state.store.access_tokens import Scope
+
+SessionId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:@-]{1,64}$")]
+Label = Annotated[str, StringConstraints(max_length=200)]
+MOST_TEXT_CHARS = 256 * 1024
+MessageText = Annotated[str, StringConstraints(min_length=1, max_length=MOST_TEXT_CHARS)]
+_MOST_BLOCKS = 50
+_FIRST_YEAR, _LAST_YEAR = 1970, 9000
+
+
+def _check_year(time: datetime) -> datetime:
+    if not _FIRST_YEAR <= time.year <= _LAST_YEAR:
+        raise ValueError(f"the year of a time is from {_FIRST_YEAR} to {_LAST_YEAR}")
+    return time
+
+
+Time = Annotated[AwareDatetime, AfterValidator(_check_year)]
+
+
+class Form(BaseModel):
+    """The body or the query of a request: unknown names are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=False)
+
+
+class Answer(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class TextBlock(Form):
+    type: Literal["text"]
+    text: MessageText
+
+
+class FileSource(Form):
+    data: str
+    """The bytes as base64."""
+
+
+class FileBlock(Form):
+    type: Literal["image", "document", "audio", "video"]
+    source: FileSource
+    name: str = Field("", max_length=200)
+
+
+Block = Annotated[TextBlock | FileBlock, Field(discriminator="type")]
+Content = MessageText | Annotated[list[Block], Field(min_length=1, max_length=_MOST_BLOCKS)]
+
+
+class SessionQuery(Form):
+    app: Label | None = None
+    user: Label | None = None
+    tag: Label | None = None
+    status: Label | None = None
+    since: Time | None = None
+    until: Time | None = None
+    text: Label | None = Field(None, description="All words are in the messages, or it is in the title.")
+    parent: SessionId | None = Field(None, description="Only the sub-agents of this session.")
+    children: bool = Field(False, description="Whether sub-agents are among the sessions.")
+    limit: int = Field(50, ge=1, le=200)
+    cursor: Annotated[str, StringConstraints(max_length=400)] | None = Field(
+        None, description="`cursor` of the last session of the page before."
+    )
+
+
+class SessionEntry(Answer):
+    id: str
+    title: str
+    status: str
+    model: str
+    app: str
+    user: str
+    tags: list[str]
+    created_at: datetime
+    updated_at: datetime
+    parent: str | None = Field(description="The session whose call started this one.")
+    cursor: str
+
+
+class SessionPage(Answer):
+    sessions: list[SessionEntry]
+    next: str | None = Field(description="The `cursor` of the next page; null: this is the last one.")
+
+
+class WaitingCall(Answer):
+    call_id: str
+    tool: str
+    arguments: Any
+    kind: Literal["approval", "outcome_unknown"]
+    reason: str
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class PlanStep(Answer):
+    step_id: str
+    description: str
+    status: str
+    summary: str
+
+
+class SessionDetails(Answer):
+    id: str
+    title: str
+    status: str
+    agent: str
+    model: str
+    app: str
+    user: str
+    tags: list[str]
+    created_at: str
+    updated_at: str
+    parent: str | None
+    forked_from: str | None
+    steps: int
+    mode: str
+    goal: str | None
+    plan: list[PlanStep]
+    pending: list[WaitingCall]
+    usage: dict[str, Any]
+    last_event_id: str | None = Field(description="The id after which a stream has only what is new.")
+
+
+class NewSession(Form):
+    agent: Label = Field("", description="The name of an agent of this server; empty: its first one.")
+    session_id: SessionId | None = None
+    message: Content | None = Field(None, description="The first message, which starts a run.")
+    app: Label = ""
+    user: Label = ""
+    tags: Annotated[list[Label], Field(max_length=20)] = []
+
+
+class NewMessage(Form):
+    content: Content
+
+
+class Steering(Form):
+    text: MessageText
+
+
+class Renaming(Form):
+    title: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class Accepted(Answer):
+    """Something is stored, and a run works on it. The stream has what follows."""
+
+    session_id: str
+    last_event_id: str | None = Field(description="The id after which the stream has what follows.")
+
+
+class Approval(Form):
+    calls: Annotated[list[Label], Field(max_length=200)] = Field(
+        default=[], description="The ids of the calls; empty: all that wait for approval."
+    )
+    arguments: dict[str, Any] | None = Field(None, description="Edited arguments, for one call.")
+
+
+class Denial(Form):
+    calls: Annotated[list[Label], Field(max_length=200)] = []
+    reason: Annotated[str, StringConstraints(max_length=4000)] = ""
+
+
+class Settling(Form):
+    call: Label
+    outcome: Settlement
+    result: Annotated[str, StringConstraints(max_length=MOST_TEXT_CHARS)] = ""
+
+
+class ForkPlace(Form):
+    at: int | None = Field(None, ge=0, le=2**31, description="The last step to share; null: the newest.")
+
+
+class Deleted(Answer):
+    deleted: list[str]
+
+
+class HistoryQuery(Form):
+    first: int = Field(0, ge=0, le=2**31, description="The number of the first message.")
+    limit: int = Field(50, ge=1, le=200)
+
+
+class HistoryMessage(Answer):
+    number: int
+    role: Literal["user", "assistant", "tool", "system", "damaged"]
+    text: str
+    tool_uses: list[dict[str, Any]]
+    tool_results: list[dict[str, Any]]
+    files: list[dict[str, Any]]
+
+
+class HistoryPart(Answer):
+    total: int
+    messages: list[HistoryMessage]
+
+
+class StepQuery(Form):
+    first: int = Field(0, ge=0, le=2**31)
+    limit: int = Field(200, ge=1, le=1000)
+
+
+class StepEntry(Answer):
+    seq: int
+    at: str
+    action: str
+    kind: str
+    text: str
+
+
+class StepPage(Answer):
+    total: int
+    steps: list[StepEntry]
+
+
+class EventQuery(Form):
+    after: Annotated[str, StringConstraints(max_length=100)] | None = Field(
+        None, description="An id as in the header Last-Event-ID, which counts if both are there."
+    )
+
+
+class FileEntry(Answer):
+    digest: str
+    media_type: str
+    size: int
+    name: str
+
+
+class ChangedFile(Answer):
+    call_id: str
+    path: str
+
+
+class FileList(Answer):
+    attached: list[FileEntry] = Field(description="The files in messages of the asked part.")
+    changed: list[ChangedFile] = Field(description="The files that calls changed, oldest first.")
+
+
+class AgentEntry(Answer):
+    name: str
+
+
+class AgentList(Answer):
+    agents: list[AgentEntry]
+
+
+FactScopeName = Annotated[str, StringConstraints(pattern=r"^(user|project|agent:[ -~]{1,100})$")]
+
+
+class FactQuery(Form):
+    text: Label = Field("", description="What the facts are about; empty: the newest ones.")
+    scope: FactScopeName = Field("user", description="`user`, `project` or `agent:NAME`.")
+    limit: int = Field(50, ge=1, le=200)
+
+
+class NewFactForm(Form):
+    text: Annotated[str, StringConstraints(min_length=1, max_length=16_000)]
+    scope: FactScopeName = "user"
+
+
+class FactEntry(Answer):
+    id: str
+    text: str
+    kind: str
+    scope: str
+    path: str
+    state: str
+    created_at: str
+
+
+class FactList(Answer):
+    facts: list[FactEntry]
+
+
+class NewTokenForm(Form):
+    name: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    scopes: Annotated[list[Scope], Field(min_length=1, max_length=4)]
+    expires_at: Time | None = None
+
+
+class TokenEntry(Answer):
+    id: str
+    name: str
+    tenant: str
+    scopes: list[Scope]
+    created_at: str
+    expires_at: str
+
+
+class NewTokenAnswer(TokenEntry):
+    token: str = Field(description="The text of the token. It is shown only now.")
+
+
+class TokenList(Answer):
+    tokens: list[TokenEntry]
+
+
+class AuditQuery(Form):
+    limit: int = Field(100, ge=1, le=1000)
+    before: Annotated[str, StringConstraints(max_length=40)] = Field("", description="A time.")
+
+
+class AuditLine(Answer):
+    at: str
+    token: str
+    request: str
+    session: str
+    status: int
+
+
+class AuditPart(Answer):
+    entries: list[AuditLine]
+
+
+class Health(Answer):
+    status: Literal["ok"]
+
+
+class ErrorBody(Answer):
+    type: str
+    message: str
+    hint: str
+
+
+class ErrorAnswer(Answer):
+    """Every error has this form."""
+
+    error: ErrorBody

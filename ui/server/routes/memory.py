@@ -1,0 +1,79 @@
+"""Facts over HTTP: finds, adds and forgets what agents remember beyond a session."""
+
+from pathlib import Path
+
+from ....agent.knowledge.memory.memories import Memories, open_facts
+from ....agent.knowledge.memory.scopes import find_scopes
+from ....agent.session.secrets import masker_for
+from ....state.errors import SessionNotFound
+from ....state.memory.facts import Fact
+from . import forms
+from .route import ApiRequest
+
+
+async def find_facts(request: ApiRequest) -> forms.FactList:
+    """Answer with the facts of a scope that match a text, or with its newest ones."""
+    query = request.read_query(forms.FactQuery)
+
+    def find() -> list[Fact]:
+        memories = _open(request)
+        scopes = [memories.scopes.get(query.scope)]
+        if not query.text.strip():
+            return memories.list_facts(scopes, limit=query.limit)
+        return [hit.fact for hit in memories.search(query.text, scopes, query.limit)]
+
+    found = await request.store.database.offload(find)
+    return forms.FactList(facts=[_describe(fact) for fact in found])
+
+
+async def add_fact(request: ApiRequest) -> forms.FactEntry:
+    """Add a fact of a person, or confirm the one with the same text."""
+    wanted = request.read_body(forms.NewFactForm)
+
+    def add() -> Fact:
+        memories = _open(request)
+        return memories.add(wanted.text, memories.scopes.get(wanted.scope)).fact
+
+    return _describe(await request.store.database.offload(add))
+
+
+async def show_fact(request: ApiRequest) -> forms.FactEntry:
+    """Answer with one fact in any state."""
+    return _describe(await request.store.database.offload(lambda: _get(request)))
+
+
+async def forget_fact(request: ApiRequest) -> forms.Deleted:
+    """Forget a fact with everything that was derived from it."""
+
+    def forget() -> tuple[str, ...]:
+        return _open(request).forget(_get(request).id).ids
+
+    return forms.Deleted(deleted=[*await request.store.database.offload(forget)])
+
+
+def _open(request: ApiRequest) -> Memories:
+    """Return the facts of the caller's tenant for the folder of the server."""
+    cwd = Path(request.service.cwd)
+    mask = masker_for(request.service.env, cwd).text
+    return Memories(open_facts(request.store), find_scopes(cwd), mask, request.who.name)
+
+
+def _get(request: ApiRequest) -> Fact:
+    fact_id, facts = request.path["fact_id"], open_facts(request.store)
+    found = facts.rows.load([fact_id])
+    if not found:
+        raise SessionNotFound("There is no such fact.")
+    return found[fact_id]
+
+
+def _describe(fact: Fact) -> forms.FactEntry:
+    scope = f"agent:{fact.scope.key}" if fact.scope.kind == "agent" else fact.scope.kind
+    return forms.FactEntry(
+        id=fact.id,
+        text=fact.text,
+        kind=fact.kind,
+        scope=scope,
+        path=fact.path,
+        state=fact.state,
+        created_at=fact.created_at,
+    )

@@ -1,0 +1,152 @@
+"""Begins sessions, sends messages, steers, decides about calls, cancels, forks and deletes."""
+
+import base64
+import binascii
+import json
+import uuid
+from collections.abc import Sequence
+
+from ....agent.history.time_travel.branches import branch
+from ....agent.session.decisions import make_decision
+from ....state.calls import CallDecision
+from ....state.conversation.attachments import AttachedFile, attachment_from_bytes
+from ....state.conversation.messages import UserContent
+from ....state.errors import UsageError
+from ....state.store.sessions.record_feed import load_position
+from ..answers import RequestRefused
+from ..streams.stored_events import list_waiting_calls
+from . import forms
+from .route import ApiRequest
+from .session_reading import find_last_event_id, show_session
+
+
+async def create_session(request: ApiRequest) -> forms.Accepted:
+    """Begin a session. With a message, its run starts."""
+    wanted, runner = request.read_body(forms.NewSession), request.service.runner
+    session_id = wanted.session_id or str(uuid.uuid4())
+    content = None if wanted.message is None else read_content(wanted.message)
+    name = wanted.agent or next(iter(request.service.agents))
+    labels = {"app": wanted.app, "user": wanted.user, "tags": tuple(wanted.tags)}
+    await runner.create(request.store, name, session_id, labels)
+    if content is not None:
+        await runner.send(request.store, session_id, content)
+    return forms.Accepted(session_id=session_id, last_event_id=None)
+
+
+async def send_message(request: ApiRequest) -> forms.Accepted:
+    """Store a message; a run answers it, after those that wait already."""
+    content = read_content(request.read_body(forms.NewMessage).content)
+    accepted = _accept(request)
+    await request.service.runner.send(request.store, request.session_id, content)
+    return accepted
+
+
+async def steer_session(request: ApiRequest) -> forms.Accepted:
+    """Store a message for the run that works now: its next model call contains it."""
+    accepted = _accept(request)
+    text = request.read_body(forms.Steering).text
+    await request.service.runner.steer(request.store, request.session_id, text)
+    return accepted
+
+
+async def continue_session(request: ApiRequest) -> forms.Accepted:
+    """Go on with an interrupted run."""
+    accepted = _accept(request)
+    await request.service.runner.go_on(request.store, request.session_id)
+    return accepted
+
+
+async def cancel_run(request: ApiRequest) -> forms.Accepted:
+    """Interrupt the run of a session. It can be continued."""
+    accepted = _accept(request)
+    if not await request.service.runner.cancel(request.session_id):
+        raise RequestRefused(409, "not_running", "This server does not run the session now.")
+    return accepted
+
+
+async def approve_calls(request: ApiRequest) -> forms.Accepted:
+    """Approve calls that wait, and go on."""
+    wanted = request.read_body(forms.Approval)
+    calls = _select_calls(request, wanted.calls)
+    if wanted.arguments is not None and len(calls) != 1:
+        raise UsageError("Edited arguments are for one call.", "Name the id of this call.")
+    arguments = None if wanted.arguments is None else json.dumps(wanted.arguments)
+    return await _decide(request, [make_decision(one, "approve", arguments=arguments) for one in calls])
+
+
+async def deny_calls(request: ApiRequest) -> forms.Accepted:
+    """Deny calls that wait, and go on: the model reads the reason."""
+    wanted = request.read_body(forms.Denial)
+    calls = _select_calls(request, wanted.calls)
+    return await _decide(request, [make_decision(one, "deny", wanted.reason) for one in calls])
+
+
+async def settle_call(request: ApiRequest) -> forms.Accepted:
+    """Say what became of a call whose outcome is unknown, and go on."""
+    wanted = request.read_body(forms.Settling)
+    return await _decide(request, [make_decision(wanted.call, wanted.outcome, wanted.result)])
+
+
+async def fork_session(request: ApiRequest) -> forms.Accepted:
+    """Begin a session that continues this one after a step."""
+    new_id = await branch(request.store, request.session_id, request.read_body(forms.ForkPlace).at)
+    return forms.Accepted(session_id=new_id, last_event_id=None)
+
+
+async def rename_session(request: ApiRequest) -> forms.SessionDetails:
+    """Change the title."""
+    title, store = request.read_body(forms.Renaming).title, request.store
+    await store.database.offload(lambda: store.rename(request.session_id, title))
+    return await show_session(request)
+
+
+async def delete_session(request: ApiRequest) -> forms.Deleted:
+    """Delete a session and its sub-agents."""
+    store = request.store
+    return forms.Deleted(deleted=await store.database.offload(lambda: store.delete(request.session_id)))
+
+
+def read_content(content: str | Sequence[forms.TextBlock | forms.FileBlock]) -> UserContent:
+    """Return the content of a message; raises `UsageError` for an empty text or a bad file."""
+    if isinstance(content, str):
+        if not content.strip():
+            raise UsageError("There is nothing in this message.")
+        return content
+    return tuple(_read_block(block) for block in content)
+
+
+def _read_block(block: forms.TextBlock | forms.FileBlock) -> str | AttachedFile:
+    if isinstance(block, forms.TextBlock):
+        return block.text
+    try:
+        content = base64.b64decode(block.source.data, validate=True)
+    except (binascii.Error, ValueError):
+        raise UsageError("The `data` of a file is not valid base64.") from None
+    return attachment_from_bytes(content, block.name or block.type)
+
+
+def _accept(request: ApiRequest) -> forms.Accepted:
+    last = find_last_event_id(request.store, request.session_id)
+    return forms.Accepted(session_id=request.session_id, last_event_id=last)
+
+
+def _select_calls(request: ApiRequest, named: Sequence[str]) -> list[str]:
+    """Return the calls of a decision: those that are named, or all that wait for approval."""
+    position = load_position(request.store.database, request.session_id)
+    waiting = [
+        call.call_id
+        for call in list_waiting_calls(position.fields, position.asked)
+        if call.kind == "approval"
+    ]
+    if unknown := [one for one in named if one not in waiting]:
+        raise UsageError(f"No call {unknown[0][:80]!r} waits for approval.", "Read the session again.")
+    if not waiting:
+        raise UsageError("No call of this session waits for approval.")
+    return [*named] or waiting
+
+
+async def _decide(request: ApiRequest, decisions: Sequence[CallDecision]) -> forms.Accepted:
+    accepted = _accept(request)
+    signed = [one.model_copy(update={"by": request.who.name}) for one in decisions]
+    await request.service.runner.decide(request.store, request.session_id, signed)
+    return accepted

@@ -1,0 +1,165 @@
+"""`sandbur serve`: opens the store and the agents, and serves until a signal comes."""
+
+import asyncio
+import logging
+import os
+import secrets
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from uvicorn import Config, Server
+
+from ...agent.config.data_folder import make_private
+from ...agent.config.load import load_settings
+from ...agent.config.settings import Settings
+from ...agent.sdk.agent import Agent
+from ...agent.sdk.loading import open_agent
+from ...agent.sdk.shipped_tools import workspace_tools
+from ...state.errors import UsageError
+from ...state.store.access_tokens import PREFIX, AuditTrail, TokenTable
+from ...state.store.store import Store
+from ..cli.listener import address_of, is_loopback, listen
+from ..cli.open_session import read_overrides, tell_notice
+from ..terminal.drive import StopSignals, exit_code
+from ..terminal.terminal import put, say
+from .access.guard import Guard
+from .access.token_book import TokenBook
+from .app import make_app
+from .command import ServeCommand
+from .routes.table import ROUTES
+from .service import Service
+from .session_runner import SessionRunner
+from .streams.session_feed import SessionFeeds
+
+_STREAMS_END_S = 3.0
+_DEFAULT_AGENT = "default"
+
+
+class SignalFreeServer(Server):
+    """A server that handles no signals: streams have to end before it does."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+async def serve(command: ServeCommand) -> int:
+    """Serve until a signal comes; return its exit code."""
+    settings = load_settings(read_overrides(command), os.environ)
+    agents = _open_agents(command, settings)
+    make_private(settings.home)
+    store = Store.open(settings.store, settings.tenant, tell_notice, settings.durability, settings.home)
+    try:
+        with listen(command.host, command.port, "serve") as listener:
+            own_token = _make_own_token(store, is_loopback(listener))
+            service = _make_service(command, settings, store, agents, own_token)
+            guard = Guard(
+                make_app(service, ROUTES),
+                service.tokens,
+                service.audit,
+                port=listener.getsockname()[1],
+                hosts=command.allow_hosts,
+                requests_a_minute=command.rate_limit,
+            )
+            server = SignalFreeServer(_configure(guard))
+            address = address_of(listener)
+            put(f"Serving {address}?token={own_token}" if own_token else f"Serving {address}")
+            say("Ctrl-C ends the server; runs go on at its next start.")
+            return await _serve_until_stopped(service, server, listener)
+    finally:
+        store.close()
+
+
+def _open_agents(command: ServeCommand, settings: Settings) -> dict[str, Agent[Any]]:
+    """Return the agents by name; without --agent, one with the tools of the command and its settings."""
+    if command.agents:
+        return {source: open_agent(source, settings.cwd) for source in command.agents}
+    agent: Agent[Any] = Agent(
+        settings.model,
+        name=_DEFAULT_AGENT,
+        tools=workspace_tools(),
+        mode=settings.mode,
+        allow=settings.allow,
+        ask=settings.ask,
+        deny=settings.deny,
+        cwd=settings.cwd,
+    )
+    return {_DEFAULT_AGENT: agent}
+
+
+def _make_own_token(store: Store, is_local: bool) -> str | None:
+    """Return a token for this process if the store has none. Raises `UsageError` if others can connect."""
+    if TokenTable(store.database).list_all():
+        return None
+    if not is_local:
+        raise UsageError(
+            "A server that others can reach needs a token first.",
+            "Make one: sandbur serve add-token NAME --scopes read,run",
+        )
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def _make_service(
+    command: ServeCommand,
+    settings: Settings,
+    store: Store,
+    agents: dict[str, Agent[Any]],
+    own_token: str | None,
+) -> Service:
+    feeds = SessionFeeds(store.database)
+    return Service(
+        store=store,
+        agents=agents,
+        runner=SessionRunner(store, agents, feeds.publish, command.runs, tell_notice),
+        feeds=feeds,
+        tokens=TokenBook(store.database, own_token, settings.tenant),
+        audit=AuditTrail(store.database),
+        cwd=str(Path(settings.cwd)),
+        env=os.environ,
+    )
+
+
+def _configure(app: Guard) -> Config:
+    # Internal errors of the server are bugs, so they go to the log for bugs.
+    errors = logging.getLogger("uvicorn.error")
+    errors.propagate = False
+    errors.handlers[:] = logging.getLogger("sandbur").handlers
+    return Config(
+        app,
+        log_config=None,
+        access_log=False,
+        ws="none",
+        lifespan="off",
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=3,
+        h11_max_incomplete_event_size=64 * 1024,
+    )
+
+
+async def _serve_until_stopped(service: Service, server: Server, listener: Any) -> int:
+    """Serve, and end in order: streams, requests, runs."""
+    stopping: set[asyncio.Task[None]] = set()
+
+    def stop() -> None:
+        stopping.add(asyncio.ensure_future(_stop(service, server)))
+
+    tenants = {service.store.tenant, *(one.tenant for one in TokenTable(service.store.database).list_all())}
+    with StopSignals(stop) as signals:
+        await service.runner.start([service.store_of(tenant) for tenant in sorted(tenants)])
+        await server.serve(sockets=[listener])
+        await service.runner.drain()
+        await service.feeds.aclose()
+    return exit_code(signals.received) if signals.received is not None else 1
+
+
+async def _stop(service: Service, server: Server) -> None:
+    """End the streams with their last event, then the server."""
+    service.feeds.drain()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_STREAMS_END_S):
+            await service.feeds.wait_until_left()
+    server.should_exit = True

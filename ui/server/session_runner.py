@@ -1,0 +1,171 @@
+"""Runs the sessions of the server inside its own process, by an embedded worker: nothing else is needed.
+
+What a run is to do is in the store before it starts: a queued message, a recorded decision, an interrupted
+turn. So a server that was killed goes on with all of them at its next start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from ...actions.ports.events import Event
+from ...agent.fleet.messages import create_session, send_message
+from ...agent.fleet.worker import Worker
+from ...agent.fleet.worker_sessions import open_runtime
+from ...agent.runtime.runtime import Runtime
+from ...agent.sdk.agent import Agent
+from ...state.calls import CallDecision
+from ...state.conversation.messages import UserContent
+from ...state.errors import SandburError, SessionHeld, UsageError
+from ...state.store.sessions.session_rows import list_due_runs
+from ...state.store.store import Store
+
+OnEvent = Callable[[str, Event], None]
+_GIVEN_BACK_S, _LOOK_S = 3.0, 0.02
+
+
+class SessionRunner:
+    """Creates sessions, sends to them, and runs up to `concurrency` of them at once."""
+
+    def __init__(
+        self,
+        store: Store,
+        agents: Mapping[str, Agent[Any]],
+        on_event: OnEvent,
+        concurrency: int,
+        on_notice: Callable[[str], None],
+    ) -> None:
+        """`agents` are by the name that their sessions record; `on_event` gets every event of every run."""
+        self._agents = agents
+        self._on_event = on_event
+        self._worker = Worker(store, agents, concurrency, on_event=on_event, on_notice=on_notice)
+        self._working: asyncio.Task[None] | None = None
+        self._direct: dict[str, asyncio.Task[None]] = {}
+        """The runs that answer a message with files: the inbox of a session keeps texts only."""
+
+    @property
+    def running_count(self) -> int:
+        return len(self._worker.running) + len(self._direct)
+
+    async def start(self, stores: Iterable[Store]) -> None:
+        """Begin to work, also on what a process that died has left in these stores."""
+        for store in stores:
+            for run in list_due_runs(store.database, store.tenant, datetime.now(UTC)):
+                # Those of other agents, and those that another process runs, are not for this server.
+                if not run.held_by and store.index.settings(run.session_id).agent in self._agents:
+                    with suppress(SandburError):
+                        await store.index.make_due(run.session_id)
+        self._working = asyncio.ensure_future(self._worker.run())
+
+    def find_agent(self, name: str) -> Agent[Any]:
+        """Return the agent of this name; raises `UsageError` if this server does not have it."""
+        if (agent := self._agents.get(name)) is None:
+            known = ", ".join(self._agents)
+            raise UsageError(f"This server has no agent {name[:60]!r}.", f"It has: {known}.")
+        return agent
+
+    async def create(self, store: Store, name: str, session_id: str, labels: Mapping[str, Any]) -> None:
+        """Store a new session without a message; raises `UsageError` if its id is taken."""
+        if await store.database.offload(lambda: store.index.exists(session_id)):
+            raise UsageError("A session with this id exists already.", "Choose another id, or none.")
+        await create_session(store, name, self.find_agent(name), session_id, labels=labels)
+
+    async def send(self, store: Store, session_id: str, content: UserContent) -> None:
+        """Store a message and run the session. The message is in the store when this returns."""
+        self._require_agent(store, session_id)
+        if not isinstance(content, str):
+            await self._send_files(store, session_id, content)
+            return
+        await send_message(store, session_id, content)
+        self._worker.hint()
+
+    async def steer(self, store: Store, session_id: str, text: str) -> None:
+        """Store a message for the next model call of the run, or for the next run."""
+        async with self._open(store, session_id) as runtime:
+            await runtime.leave_messages(session_id, "steer", text)
+
+    async def decide(self, store: Store, session_id: str, decisions: Sequence[CallDecision]) -> None:
+        """Record decisions about waiting calls and go on; raises `SandburError` if one does not fit."""
+        await self._wait_until_free(session_id)
+        async with self._open(store, session_id) as runtime:
+            session = await runtime.resume(session_id, needs_model=False)
+            async for event in session.decide(decisions, record_only=True, way="over HTTP"):
+                if (failed := getattr(event, "error", None)) is not None:
+                    raise UsageError(failed.message)
+            is_waiting = bool(session.state.calls_to_decide)
+        if not is_waiting:
+            await self.go_on(store, session_id)
+
+    async def go_on(self, store: Store, session_id: str) -> None:
+        """Let the session run from where it stands; raises `SessionHeld` if it runs."""
+        self._require_agent(store, session_id)
+        await store.index.make_due(session_id)
+        self._worker.hint()
+
+    async def cancel(self, session_id: str) -> bool:
+        """Interrupt the run of a session; return False if this process does not run it."""
+        return await self._worker.interrupt(session_id)
+
+    async def drain(self) -> None:
+        """Interrupt every run, and hand all sessions back: the next process goes on with them."""
+        await self._worker.drain()
+        tasks = [*self._direct.values(), *([] if self._working is None else [self._working])]
+        for task in self._direct.values():
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _wait_until_free(self, session_id: str) -> None:
+        """Wait until a run that has just ended has given the session back; raises `SessionHeld`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GIVEN_BACK_S):
+                # The worker tells nobody when it gives a session back.
+                while session_id in (*self._worker.running, *self._direct):  # noqa: ASYNC110
+                    await asyncio.sleep(_LOOK_S)
+                return
+        raise SessionHeld("The session is running.", "Try again when its run has ended.")
+
+    def _require_agent(self, store: Store, session_id: str) -> str:
+        name = store.index.settings(session_id).agent
+        self.find_agent(name)
+        return name
+
+    @asynccontextmanager
+    async def _open(self, store: Store, session_id: str) -> AsyncGenerator[Runtime]:
+        """Open a runtime with the agent of a session; raises `UsageError` if this server does not have it."""
+        name = self._require_agent(store, session_id)
+        own = Store(store.database, store.url, store.tenant)
+        runtime = open_runtime(self.find_agent(name), name, own, os.environ)
+        try:
+            yield runtime
+        finally:
+            await runtime.aclose(closes_store=False)
+
+    async def _send_files(self, store: Store, session_id: str, content: UserContent) -> None:
+        """Begin a run with a message that has files; return when a step has recorded it."""
+        await self._wait_until_free(session_id)
+        recorded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        task = self._direct[session_id] = asyncio.ensure_future(
+            self._run_here(store, session_id, content, recorded)
+        )
+        task.add_done_callback(lambda _: self._direct.pop(session_id, None))
+        await asyncio.wait([task, recorded], return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+
+    async def _run_here(
+        self, store: Store, session_id: str, content: UserContent, recorded: asyncio.Future[None]
+    ) -> None:
+        before = store.index.head(session_id).last_seq
+        async with self._open(store, session_id) as runtime:
+            session = await runtime.resume(session_id)
+            async for event in session.send(content):
+                self._on_event(session_id, event)
+                if not recorded.done() and store.index.head(session_id).last_seq > before:
+                    recorded.set_result(None)
+        self._worker.hint()
