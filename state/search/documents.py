@@ -41,6 +41,10 @@ class IndexedText(NamedTuple):
     text: str
     title: str = ""
     """Words that count twice, such as a path, a name or a heading."""
+    has_word_ends: bool = True
+    """Whether a fragment inside of a word finds the text. Without, the start of a word does, and the entry
+    in the index is a third as long.
+    """
 
 
 class TextHit(NamedTuple):
@@ -79,7 +83,8 @@ class DocumentIndex:
         space = make_space(collection)
         both = list_parts(f"{document.title}\n{document.text}", with_single=True)
         words = make_words(document.title, document.text)
-        row = (document.id, key, words, make_terms(space, both))
+        terms = make_terms(space, both, with_ends=document.has_word_ends)
+        row = (document.id, key, words, terms)
         sql = (
             "INSERT INTO documents (id, collection, words, terms) VALUES (?, ?, ?, ?) ON CONFLICT (id)"
             " DO UPDATE SET collection = excluded.collection, words = excluded.words, terms = excluded.terms"

@@ -115,16 +115,17 @@ def make_fragment_term(space: str, fragment: str) -> str:
     return f"{space}p{_encode(fragment)}"
 
 
-def make_terms(space: str, words: Iterable[str]) -> str:
+def make_terms(space: str, words: Iterable[str], *, with_ends: bool = True) -> str:
     """Return the terms of a document: the stems of its words, the words, and the ends of the words.
 
-    A search for a fragment inside of a word is then a search for the start of a term.
+    A search for a fragment inside of a word is then a search for the start of a term. Without the ends, it
+    finds only the start of a word.
     """
     terms: dict[str, None] = {}
     for word in dict.fromkeys(words):
         terms[make_stem_term(space, word)] = None
         terms[make_fragment_term(space, word)] = None
-        if len(word) <= _MOST_SUFFIX_CHARS:
+        if with_ends and len(word) <= _MOST_SUFFIX_CHARS:
             for start in range(1, len(word) - _LEAST_FRAGMENT_CHARS + 1):
                 terms[make_fragment_term(space, word[start:])] = None
     return " ".join(terms)

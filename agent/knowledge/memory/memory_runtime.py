@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 
 from ....actions.ports import Tool, ToolContext, ToolSource
 from ....state.conversation.messages import Message
+from ....state.conversation.transcript import Transcript
 from ....state.memory.facts import Provenance
 from ....state.search.words import list_parts
 from ....state.session import SessionSettings
@@ -20,7 +21,7 @@ from .background import Background
 from .memories import Memories, open_facts
 from .memory_files import MemoryFiles
 from .memory_tool import MemoryTool
-from .recall import recall
+from .recall import recall_for_model
 from .scopes import find_scopes
 
 _WITH_TOOL, _WITH_BACKGROUND = ("agent", "both"), ("static", "both")
@@ -45,8 +46,11 @@ class MemoryRuntime(ExtensionRuntime):
         def open_files(context: ToolContext | None) -> MemoryFiles:
             return MemoryFiles(memories, lambda text: self._find_origin(text, context))
 
-        store = self.process.store
-        return (MemorySource(MemoryTool(open_files, lambda id, query: recall(store, memories, id, query))),)
+        def recall(session_id: str, query: str) -> str:
+            in_view = self._list_in_view(session_id)
+            return recall_for_model(self.process.store, memories, session_id, query, in_view)
+
+        return (MemorySource(MemoryTool(open_files, recall)),)
 
     def open_session(self, context: SessionContext) -> SessionAdditions:
         def begin(session: Session) -> None:
@@ -80,6 +84,11 @@ class MemoryRuntime(ExtensionRuntime):
     def _list_history(self, session_id: str) -> Sequence[Message]:
         session = self._sessions.get(session_id)
         return () if session is None else tuple(session.state.chat_history)
+
+    def _list_in_view(self, session_id: str) -> Sequence[Transcript]:
+        """Return the histories of which the next request of a session is made."""
+        session = self._sessions.get(session_id)
+        return () if session is None else (session.state.chat_history, session.state.active_history)
 
     def _find_origin(self, text: str, context: ToolContext | None) -> Provenance:
         """Return where a new text comes from: the result from which it was taken, or else the model."""
