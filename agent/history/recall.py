@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Literal
 
 from ...actions.ports import Toolbox
@@ -28,6 +28,8 @@ from ...state.store.store import Store
 MOST_FOUND = 6
 _MOST_COMPARED = 60
 _SHOWN_CHARS, _STEP_CHARS, _AROUND_CHARS = 700, 100, 400
+_MOST_SENTENCE_CHARS = 300
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n|(?<=[\u3002\uff01\uff1f])")
 _NEIGHBOUR_CHARS, _PAGE_CHARS = 250, 4000
 _BEFORE, _AFTER = 24, 8
 """How many messages around a hit may hold its question, its answer, its call or its result."""
@@ -144,8 +146,12 @@ class _Reader:
 
     def read_best(self, found: Sequence[FoundPassage], words: Sequence[str]) -> list[Passage]:
         """Return the first passages, one for each message, and equal ones once."""
-        first = {(one.session_id, one.log, one.position): one for one in reversed(found)}
-        ordered = sorted(first.values(), key=lambda one: (self._is_in_view(one), found.index(one)))
+        weights = {find_stem(word): weight for word, weight in self._search.weigh_words(words).items()}
+        nearness = {one: -_measure_nearness(self._load_text(one), weights) for one in found}
+        # Sorting keeps the order of the search among passages that are equally good.
+        best = sorted(found, key=lambda one: (self._is_in_view(one), nearness[one]))
+        first = {(one.session_id, one.log, one.position): one for one in reversed(best)}
+        ordered = sorted(first.values(), key=best.index)
         passages: dict[str, Passage] = {}
         for place in ordered:
             if (passage := self.read(place, words)) is not None:
@@ -186,6 +192,13 @@ class _Reader:
             neighbour=_find_neighbour(near, place.position, self._hidden),
         )
 
+    def _load_text(self, place: FoundPassage) -> str:
+        """Return the text of a passage; empty if its message is gone."""
+        at = place.position
+        found = load_messages(self._store.database, place.session_id, place.log, at, at + 1)
+        text = flatten_message(found.get(at), self._hidden)
+        return text[place.start : place.start + PASSAGE_CHARS]
+
     def _is_in_view(self, place: FoundPassage) -> bool:
         return any(
             (owner, number) == (place.session_id, place.log) and start <= place.position < end
@@ -199,6 +212,23 @@ class _Reader:
         if by is not None:
             return f"sub-agent {by.agents[-1]} {session_id[:8]}"
         return f"before the fork, in {session_id[:8]}"
+
+
+def _measure_nearness(text: str, weights: Mapping[str, float]) -> float:
+    """Return the weight of the stems that stand together in a text, at most: in one sentence and, counted
+    half, in two that follow each other.
+    """
+    sentences = [{find_stem(word) for word in list_parts(one)} & weights.keys() for one in _split(text)]
+    one = max((sum(map(weights.__getitem__, stems)) for stems in sentences), default=0.0)
+    pairs = (first | second for first, second in pairwise(sentences))
+    return one + max((sum(map(weights.__getitem__, stems)) for stems in pairs), default=one) / 2
+
+
+def _split(text: str) -> Iterator[str]:
+    """Yield the sentences and lines of a text, the longest ones in parts."""
+    for sentence in _SENTENCE_END.split(text):
+        for start in range(0, len(sentence), _MOST_SENTENCE_CHARS):
+            yield sentence[start : start + _MOST_SENTENCE_CHARS]
 
 
 def _find_kind(message: Message) -> Kind:

@@ -1,12 +1,13 @@
 """The texts of collections in the database, found by their words and by fragments of words."""
 
 import secrets
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..databases.database import Database, Statement
 from ..databases.schema import make_index_key
-from .ranking import Matches, Ranked, Ranker, list_query_words, make_words
+from .ranking import Matches, Ranked, Ranker, list_query_words, make_words, weigh
 from .words import (
     digest_text,
     find_stem,
@@ -126,6 +127,21 @@ class DocumentIndex:
             ranked = _Candidates(self._database, ranker, collections).rank(keys)
         return [TextHit(str(one.key), one.score, one.coverage) for one in ranked[:limit]]
 
+    def weigh_words(self, words: Sequence[str], collections: Sequence[str]) -> dict[str, float]:
+        """Return the weight of each word, the higher the rarer it is in collections. Counts are bounded.
+
+        `words` are as `list_query_words` returns them.
+        """
+        self.prepare()
+        words = [*words[:_MOST_RANKED_WORDS]]
+        keys = list(dict.fromkeys(map(make_index_key, collections)))
+        rows = self._load_small(keys)
+        if rows is None:
+            return _Candidates(self._database, Ranker(words), collections).weigh(words, keys)
+        found = Ranker(words).compare([(row[0], row[1]) for row in rows])
+        counts = Counter(stem for one in found for stem in one.words)
+        return {word: weigh(counts[find_stem(word)], len(found)) for word in words}
+
     def _load_small(self, keys: Sequence[str]) -> list[tuple[Any, ...]] | None:
         """Return the id and the words of all documents, or None if they are many and have an index."""
         where = f"FROM documents WHERE collection IN ({_mark(keys)})"
@@ -171,6 +187,12 @@ class _Candidates:
         total = self._count_total(collections)
         by_stem = {find_stem(word): count for word, count in counts.items()}
         return self._ranker.rank(self._ranker.compare(rows, unknown), by_stem, total)
+
+    def weigh(self, words: Sequence[str], collections: Sequence[str]) -> dict[str, float]:
+        """Return the weight of each word by the number of documents with it."""
+        counts = self._count(words, {word: self._list_stem_terms(word) for word in words})
+        total = self._count_total(collections)
+        return {word: weigh(counts.get(word, 0), total) for word in words}
 
     def _list_stem_terms(self, word: str) -> list[str]:
         return [self._index.term.format(make_stem_term(space, word)) for space in self._spaces]

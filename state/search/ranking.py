@@ -110,10 +110,10 @@ class Ranker:
         counted in `found`, like the parts of words.
         """
         counted = Counter(stem for one in found for stem in one.words)
-        weights = {stem: _weigh(counts.get(stem, counted[stem]), total) for stem in self._stems}
+        weights = {stem: weigh(counts.get(stem, counted[stem]), total) for stem in self._stems}
         by_words = _score([(one.words, one.length) for one in found], weights)
         shared = Counter(gram for one in found for gram in one.grams)
-        rarity = {gram: _weigh(shared[gram], len(found)) for gram in self._grams}
+        rarity = {gram: weigh(shared[gram], len(found)) for gram in self._grams}
         by_grams = _score([(one.grams, one.length) for one in found], rarity)
         whole, parts = sum(weights.values()) or 1.0, sum(rarity.values()) or 1.0
         hits = [
@@ -151,7 +151,7 @@ def _sort(hits: Iterable[int], scores: Sequence[float], found: Sequence[Matches]
     return sorted((at for at in hits if scores[at] > 0), key=lambda at: (-scores[at], str(found[at].key)))
 
 
-def _weigh(count: int, total: int) -> float:
+def weigh(count: int, total: int) -> float:
     """Return the inverse document frequency of BM25."""
     count = min(count, total)
     return math.log(1 + (total - count + 0.5) / (count + 0.5))

@@ -20,9 +20,9 @@ from .message_sources import (
     make_removal,
 )
 
-PASSAGE_CHARS = 1200
+PASSAGE_CHARS = 800
 """The most characters of a passage, which is a part of a message that is found by itself."""
-_OVERLAP_CHARS = 200
+_OVERLAP_CHARS = 160
 """How much of a passage the next one repeats, so that no sentence is only in halves."""
 _MESSAGES_AT_ONCE = 200
 _NOTICE_FROM_MESSAGES = 10_000
@@ -132,6 +132,10 @@ class MessageSearch:
         found = self._index.search(text, [self._collection], limit)
         return [place for hit in found if (place := _parse_id(hit.id, prefixes)) is not None]
 
+    def weigh_words(self, words: Sequence[str]) -> dict[str, float]:
+        """Return the weight of each word of a query, the higher the rarer it is in these messages."""
+        return self._index.weigh_words(words, [self._collection])
+
     def find_around(self, place: FoundPassage, before: int, after: int) -> dict[int, int]:
         """Return the indexed messages around a passage in its log: position -> the step that added it.
 
@@ -189,12 +193,15 @@ class MessageSearch:
         known: dict[int, int] = {}
         moved: MessageSource | None = source
         for step in fold.steps(source.session_id, source.seq, source.last):
-            batch += (_Added(one, step.seq) for one in step.added if one.session_id == source.session_id)
-            if len(batch) >= _MESSAGES_AT_ONCE:
-                moved = self._write(moved, batch, known, step.seq)
+            # The messages of one step may be many, so the last step that is whole in the index counts.
+            for place in step.added:
+                if len(batch) >= _MESSAGES_AT_ONCE:
+                    moved = self._write(moved, batch, known, step.seq - 1)
+                    batch = []
                 if moved is None:
                     return False
-                batch = []
+                if place.session_id == source.session_id:
+                    batch.append(_Added(place, step.seq))
         return self._write(moved, batch, known, max(moved.end, moved.seq)) is not None
 
     def _write(

@@ -1,4 +1,4 @@
-"""Commands about the model's context window: `/context`, `/compact`, `/uncompact`; and what left it: `/recall`."""
+"""Commands about the context window and what left it: `/context`, `/compact`, `/uncompact`, `/recall`."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import NamedTuple
