@@ -208,10 +208,11 @@ class _Reader:
     def _describe_session(self, session_id: str) -> str:
         if session_id == self._session_id:
             return ""
+        if self._store.index.summary(session_id).spawned_by is None:
+            return f"before the fork, in {session_id[:8]}"
         by = self._store.index.settings(session_id).spawned_by
-        if by is not None:
-            return f"sub-agent {by.agents[-1]} {session_id[:8]}"
-        return f"before the fork, in {session_id[:8]}"
+        name = f"{by.agents[-1]} " if by is not None else ""
+        return f"sub-agent {name}{session_id[:8]}"
 
 
 def _measure_nearness(text: str, weights: Mapping[str, float]) -> float:

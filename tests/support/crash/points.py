@@ -25,6 +25,8 @@ OF_OTHER_TESTS = {
     "fact_change_committed": "databases/texts/test_fact_kills.py",
     "memory_before_change": "crash/agents/test_memory_kills.py",
     "memory_changed": "crash/agents/test_memory_kills.py",
+    "messages_before_index": "databases/texts/test_message_search.py",
+    "messages_indexed": "databases/texts/test_message_search.py",
     "search_words_written": "databases/texts/test_session_search.py",
 }
 """Points that no scenario of the matrix reaches -> the test that kills at them."""
