@@ -15,7 +15,17 @@ from sandbur.state.databases.database import Database
 from sandbur.state.errors import UsageError
 from sandbur.state.session import SessionSettings, SpawnedBy
 from sandbur.state.store.sessions.message_search import PASSAGE_CHARS, MessageSearch, split_text
+from sandbur.state.store.sessions.message_sources import MessageSources
 from sandbur.state.store.store import Store
+
+
+@pytest.fixture(autouse=True)
+def _clear(request: pytest.FixtureRequest) -> None:
+    """Remove what an earlier test indexed on a server, where the sessions have the same ids."""
+    if "store" in request.fixturenames:
+        database = request.getfixturevalue("store").database
+        if MessageSources(database).are_there():
+            database.commit([(f"DELETE FROM {table}", ()) for table in ("documents", "message_sources")])
 
 
 async def ask(store: Store, session_id: str, text: str, *turns: object) -> None:
