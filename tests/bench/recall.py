@@ -216,7 +216,8 @@ async def measure_lengths(folder: Path, count: int) -> None:
     store_url, taken = f"sqlite:///{folder}/lengths.db", {}
     chance = random.Random(5)
     env = {"HOME": str(folder), "SANDBUR_HOME": str(folder / "home")}
-    agent = Agent(ScriptedModel(lambda request: "ok"), memory="off", store=store_url, env=env, cwd=folder)
+    model = ScriptedModel(lambda request: "ok", context_window=10**9)
+    agent = Agent(model, memory="off", store=store_url, env=env, cwd=folder)
     async with agent:
         for share in LENGTHS:
             length = count // share

@@ -75,9 +75,9 @@ def load_removed(store: Store, compression: Compression, first: int, count: int)
 
 def list_undone(session: Session, compressions: Sequence[Compression]) -> set[int]:
     """Return the numbers of the compressions of a session whose messages are in its history now."""
-    now = set(_list_places(_name_spans(session.state.chat_history)))
-    own = (one for one in compressions if one.session_id == session.id and one.step_id is None)
-    return {one.number for one in own if now.issuperset(one.removed)}
+    own = [one for one in compressions if one.session_id == session.id and one.step_id is None]
+    _, in_force = _unwind(session, own)
+    return {one.number for one in own} - {*in_force}
 
 
 def restore(store: Store, session: Session, since: int | None = None) -> tuple[Transcript, list[int]] | None:
@@ -86,20 +86,28 @@ def restore(store: Store, session: Session, since: int | None = None) -> tuple[T
     `since` is the oldest compression to undo; without it, the newest one that is not undone. What was added
     to the history after a compression stays. Return None if there is nothing to undo.
     """
+    own = [one for one in _list_own(store, session.id, "") if one.step_id is None]
+    wanted = [one for one in own if one.number >= (since or 0)]
+    places, undone = _unwind(session, wanted, 1 if since is None else len(wanted))
+    return (store.load_history(session.id, _join_places(places)), undone) if undone else None
+
+
+def _unwind(
+    session: Session, compressions: Sequence[Compression], most: int | None = None
+) -> tuple[list[Place], list[int]]:
+    """Return the main history of a session without its newest compressions in force, up to `most`, and their
+    numbers, the newest first.
+    """
     places = [*_list_places(_name_spans(session.state.chat_history))]
     undone: list[int] = []
-    for one in reversed([*_list_own(store, session.id, "")]):
-        if one.step_id is not None or one.number < (since or 0):
-            continue
+    for one in reversed(compressions):
+        if len(undone) == most:
+            break
         restored = _restore(places, one)
         if restored != places:
             places = restored
             undone.append(one.number)
-            if since is None:
-                break
-    if not undone:
-        return None
-    return store.load_history(session.id, _join_places(places)), undone
+    return places, undone
 
 
 def _restore(places: Sequence[Place], compression: Compression) -> list[Place]:
