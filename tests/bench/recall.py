@@ -32,7 +32,7 @@ WAYS = (
 """Sentences of facts, each with a question that has some of its words in other forms, and others."""
 WORDS: list[str] = []
 PLACES = ("message", "result", "child")
-ROUNDS = 20
+ROUNDS = 5
 LENGTHS = (10, 1)
 """The long session has as many messages as are asked for, the short one a tenth."""
 MOST_GROWTH = 3.0
