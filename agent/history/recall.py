@@ -49,7 +49,7 @@ class Neighbour:
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class RecalledPassage:
     """A part of a message."""
 
     kind: Kind
@@ -101,7 +101,7 @@ def recall(
     query: str,
     hidden: Collection[str] = (),
     in_view: Sequence[Transcript] = (),
-) -> list[Passage]:
+) -> list[RecalledPassage]:
     """Return the passages that match a query best, the best one first.
 
     Searched are all messages of the session, those of its sub-agents, and those of what it was forked from up
@@ -144,7 +144,7 @@ class _Reader:
             for span in history.spans
         ]
 
-    def read_best(self, found: Sequence[FoundPassage], words: Sequence[str]) -> list[Passage]:
+    def read_best(self, found: Sequence[FoundPassage], words: Sequence[str]) -> list[RecalledPassage]:
         """Return the first passages, one for each message, and equal ones once."""
         weights = {find_stem(word): weight for word, weight in self._search.weigh_words(words).items()}
         nearness = {one: -_measure_nearness(self._load_text(one), weights) for one in found}
@@ -152,7 +152,7 @@ class _Reader:
         best = sorted(found, key=lambda one: (self._is_in_view(one), nearness[one]))
         first = {(one.session_id, one.log, one.position): one for one in reversed(best)}
         ordered = sorted(first.values(), key=best.index)
-        passages: dict[str, Passage] = {}
+        passages: dict[str, RecalledPassage] = {}
         for place in ordered:
             if (passage := self.read(place, words)) is not None:
                 passages.setdefault(" ".join(passage.text.split()), passage)
@@ -162,7 +162,7 @@ class _Reader:
 
     def read(
         self, place: FoundPassage, words: Sequence[str], most_chars: int = _SHOWN_CHARS
-    ) -> Passage | None:
+    ) -> RecalledPassage | None:
         """Return a passage with its neighbour; None if the message is gone or ends before it."""
         steps = self._search.find_around(place, _BEFORE, _AFTER)
         first, end = min(steps, default=0), max(steps, default=-1) + 1
@@ -176,7 +176,7 @@ class _Reader:
         kind = _find_kind(message)
         results = [one for one in message.tool_results if one.tool not in self._hidden]
         tools = [one.tool for one in (*results, *message.tool_uses) if one.tool not in self._hidden]
-        return Passage(
+        return RecalledPassage(
             kind,
             tool=tools[0] if tools else "",
             call_id=results[0].call_id if results else "",
@@ -314,7 +314,7 @@ _PARTNERS: Mapping[Kind, str] = {
 }
 
 
-def format_head(passage: Passage, time: str) -> str:
+def format_head(passage: RecalledPassage, time: str) -> str:
     """Return on one line which session a passage is of, whose it is, and when it was added."""
     speaker = _SPEAKERS[passage.kind].format(tool=passage.tool)
     is_readable = passage.call_id and not passage.where.startswith("sub-agent")
@@ -323,14 +323,14 @@ def format_head(passage: Passage, time: str) -> str:
     return ", ".join(filter(None, parts))
 
 
-def format_passage(passage: Passage) -> str:
+def format_passage(passage: RecalledPassage) -> str:
     """Return the text of a passage, with a mark where it is cut."""
     begin = "..." if passage.start else ""
     end = f"... (goes on: {passage.rest} of {passage.size:,} characters)" if passage.rest else ""
     return f"{begin}{_SPACES.sub(_narrow, passage.text.strip())}{end}"
 
 
-def format_neighbour(passage: Passage) -> str:
+def format_neighbour(passage: RecalledPassage) -> str:
     """Return what belongs to a passage on one line; empty if there is nothing."""
     near = passage.neighbour
     return "" if near is None else f"{_PARTNERS[near.kind]}: {near.text}"

@@ -27,7 +27,7 @@ from .sessions.search import find_text
 from .sessions.session_rows import SessionIndex
 from .writer import SessionWriter
 
-Span = tuple[str, int, int, int]
+StoredRange = tuple[str, int, int, int]
 """A range of stored messages: session, log, first index, end."""
 
 
@@ -209,14 +209,14 @@ class Store:
 
     def earlier_history(self, session_id: str, seq: int) -> Transcript:
         """Return the global history after step `seq`, so that this process can continue it."""
-        spans: list[Span] = []
+        spans: list[StoredRange] = []
         for log, start, end in self.show(session_id, seq).state.chat_history.spans:
             assert log.session_id is not None
             assert log.number is not None
             spans.append((log.session_id, log.number, start, end))
         return self.load_history(session_id, spans)
 
-    def load_history(self, session_id: str, spans: Sequence[Span]) -> Transcript:
+    def load_history(self, session_id: str, spans: Sequence[StoredRange]) -> Transcript:
         """Return a history of stored messages, so that this process can continue it in a session."""
         logs = self.writer(session_id).logs
         ranges: list[TranscriptRange] = []

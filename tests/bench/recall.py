@@ -11,7 +11,7 @@ from bench.figures import tell
 
 from sandbur import Agent, events, tool
 from sandbur.actions.ports import ModelRequest
-from sandbur.agent.history.recall import Passage, recall
+from sandbur.agent.history.recall import RecalledPassage, recall
 from sandbur.state.conversation.messages import Message
 from sandbur.state.store.recording import list_messages
 from sandbur.state.store.sessions.family import list_descendants
@@ -184,7 +184,7 @@ async def measure(folder: Path, count: int) -> None:
     store.close()
 
 
-def _is_found(passages: Sequence[Passage], fact: Fact) -> bool:
+def _is_found(passages: Sequence[RecalledPassage], fact: Fact) -> bool:
     return any(fact.answer in one.text for one in passages[:MOST_SEEN])
 
 

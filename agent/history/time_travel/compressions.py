@@ -16,7 +16,7 @@ from ....state.store.recording import (
 )
 from ....state.store.sessions.family import list_descendants
 from ....state.store.sessions.listing import load_lineage
-from ....state.store.store import Span, Store
+from ....state.store.store import Store, StoredRange
 from ...graph import traits_of
 from ...session.session import Session
 
@@ -166,18 +166,18 @@ def _split(places: Sequence[Place], marks: set[Place]) -> list[tuple[Place, ...]
     return [tuple(part) for part in parts]
 
 
-def _read_histories(fields: Fields) -> dict[str | None, list[Span]]:
+def _read_histories(fields: Fields) -> dict[str | None, list[StoredRange]]:
     """Return the ranges of the main history, under None, and of each plan step."""
-    found: dict[str | None, list[Span]] = {None: _read_spans(fields)}
+    found: dict[str | None, list[StoredRange]] = {None: _read_spans(fields)}
     return found | {str(one.get("step_id")): _read_spans(one) for one in list_objects(fields, "vibe_plan")}
 
 
-def _read_spans(fields: Fields) -> list[Span]:
+def _read_spans(fields: Fields) -> list[StoredRange]:
     spans: Sequence[Any] = fields.get("chat_history") or ()
     return [(str(owner), int(log), int(start), int(end)) for owner, log, start, end in spans]
 
 
-def _name_spans(history: Transcript) -> list[Span]:
+def _name_spans(history: Transcript) -> list[StoredRange]:
     return [
         (log.session_id, log.number, start, end)
         for log, start, end in history.spans
@@ -185,13 +185,13 @@ def _name_spans(history: Transcript) -> list[Span]:
     ]
 
 
-def _list_places(spans: Sequence[Span]) -> Iterator[Place]:
+def _list_places(spans: Sequence[StoredRange]) -> Iterator[Place]:
     return ((owner, log, index) for owner, log, start, end in spans for index in range(start, end))
 
 
-def _join_places(places: Sequence[Place]) -> list[Span]:
+def _join_places(places: Sequence[Place]) -> list[StoredRange]:
     """Return messages as ranges."""
-    spans: list[Span] = []
+    spans: list[StoredRange] = []
     for owner, log, index in places:
         if spans and spans[-1][:2] == (owner, log) and spans[-1][3] == index:
             spans[-1] = (owner, log, spans[-1][2], index + 1)

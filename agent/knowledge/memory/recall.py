@@ -8,7 +8,7 @@ from ....state.conversation.transcript import Transcript
 from ....state.errors import UsageError
 from ....state.store.store import Store
 from ...history.recall import (
-    Passage,
+    RecalledPassage,
     format_head,
     format_neighbour,
     format_passage,
@@ -52,7 +52,7 @@ def recall_for_model(
     return "\n".join(parts) if parts else "Nothing matches. Try other words, or view /memories."
 
 
-def _format(passage: Passage) -> Iterator[str]:
+def _format(passage: RecalledPassage) -> Iterator[str]:
     time = passage.at[:_MINUTE_CHARS].replace("T", " ")
     seen = ", in view" if passage.is_in_view else ""
     yield f"[{format_head(passage, time)}{seen}] {format_passage(passage)}"

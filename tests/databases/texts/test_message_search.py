@@ -10,7 +10,7 @@ from support.models.scripted import Recorder, ScriptedModel, act, collect, open_
 from support.stores.databases import DATABASES, fresh_url
 from support.victims.victims import run_victim
 
-from sandbur.agent.history.recall import Passage, recall
+from sandbur.agent.history.recall import RecalledPassage, recall
 from sandbur.state.databases.database import Database
 from sandbur.state.errors import UsageError
 from sandbur.state.session import SessionSettings, SpawnedBy
@@ -43,7 +43,7 @@ def texts(store: Store, session_id: str, query: str) -> list[str]:
     return [one.text for one in recall(store, session_id, query)]
 
 
-def first(store: Store, session_id: str, query: str) -> Passage:
+def first(store: Store, session_id: str, query: str) -> RecalledPassage:
     return recall(store, session_id, query)[0]
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from ....actions.ports.events import Event
 from ....agent.history.recall import (
-    Passage,
+    RecalledPassage,
     format_head,
     format_neighbour,
     format_passage,
@@ -241,7 +241,7 @@ async def recall_in_editor(context: EditorContext, words: str) -> str:
     return "\n\n".join(parts) or _NOTHING_FOUND
 
 
-async def _search(context: SlashContext | EditorContext, words: str) -> list[Passage]:
+async def _search(context: SlashContext | EditorContext, words: str) -> list[RecalledPassage]:
     session, store = context.session, context.runtime.store
     hidden = list_quoting_tools(session.ports.toolbox)
     return await store.database.offload(lambda: recall(store, session.id, words, hidden))
