@@ -39,6 +39,7 @@ ON_EVERY_DATABASE = (
     "test_files_of_messages",
     "test_listing",
     "test_family",
+    "test_message_search",
     "test_session_search",
     "test_claims",
     "test_worker",

@@ -273,6 +273,8 @@ class ToolTraits:
     """Which tools the results activate: none, those of a group, or those that a search finds."""
     reads_results: bool = False
     """Whether the tool reads stored results of earlier calls, by its arguments `handle` and `offset`."""
+    repeats_messages: bool = False
+    """Whether its results quote earlier messages, so that a search of the messages leaves its calls out."""
     outlasts_compression: bool = False
     """Whether its results are repeated unchanged after a compression."""
     runs_concurrently: bool = False

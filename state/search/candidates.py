@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..databases.database import Database
-from .ranking import Ranked, Ranker
+from .ranking import Ranked, Ranker, weigh
 from .words import (
     SAMPLE_BASE,
     TOP_LEVEL,
@@ -77,6 +77,12 @@ class Candidates:
         total = max([every.estimate, *counts.values()])
         others = self._ranker.compare(self._load(every.keys[:_MOST_REFERENCE], collections))
         return self._ranker.rank(self._ranker.compare(rows, unknown), counts, total, others)
+
+    def weigh(self, words: Sequence[str]) -> dict[str, float]:
+        """Return the weight of each word by the estimated number of documents with it."""
+        samples = self._sample([*words, _EVERY], is_inside=False)
+        total = max(one.estimate for one in samples.values())
+        return {word: weigh(samples[word].estimate, total) for word in words}
 
     def _sample(self, words: Sequence[str], *, is_inside: bool) -> dict[str, _Sample]:
         """Return the documents of each word from the smallest sample that has enough of them.

@@ -1,13 +1,14 @@
 """The texts of collections in the database, found by their words and by fragments of words."""
 
 import secrets
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..databases.database import Database, Statement
 from ..databases.schema import make_index_key
 from .candidates import Candidates, mark, split
-from .ranking import Matches, Ranker, list_query_words, make_words
+from .ranking import Matches, Ranker, list_query_words, make_words, weigh
 from .words import digest_text, find_level, find_stem, list_parts, make_space, make_terms, measure_bytes
 
 MOST_QUERY_CHARS = 5_000
@@ -26,6 +27,10 @@ class IndexedText(NamedTuple):
     text: str
     title: str = ""
     """Words that count twice, such as a path, a name or a heading."""
+    has_word_ends: bool = True
+    """Whether a fragment inside of a word finds the text. Without, the start of a word does, and the entry
+    in the index is a third as long.
+    """
 
 
 class TextHit(NamedTuple):
@@ -64,7 +69,9 @@ class DocumentIndex:
         space = make_space(collection)
         both = list_parts(f"{document.title}\n{document.text}", with_single=True)
         words = make_words(document.title, document.text)
-        row = (document.id, key, words, make_terms(space, both, find_level(document.id)))
+        level = find_level(document.id)
+        terms = make_terms(space, both, level, with_ends=document.has_word_ends)
+        row = (document.id, key, words, terms)
         sql = (
             "INSERT INTO documents (id, collection, words, terms) VALUES (?, ?, ?, ?) ON CONFLICT (id)"
             " DO UPDATE SET collection = excluded.collection, words = excluded.words, terms = excluded.terms"
@@ -106,6 +113,21 @@ class DocumentIndex:
         else:
             ranked = Candidates(self._database, ranker, collections).rank(keys)
         return [TextHit(str(one.key), one.score, one.coverage) for one in ranked[:limit]]
+
+    def weigh_words(self, words: Sequence[str], collections: Sequence[str]) -> dict[str, float]:
+        """Return the weight of each word, the higher the rarer it is in collections. Counts are bounded.
+
+        `words` are as `list_query_words` returns them.
+        """
+        self.prepare()
+        words = [*words[:_MOST_RANKED_WORDS]]
+        keys = list(dict.fromkeys(map(make_index_key, collections)))
+        rows = self._load_small(keys)
+        if rows is None:
+            return Candidates(self._database, Ranker(words), collections).weigh(words)
+        found = Ranker(words).compare([(row[0], row[1]) for row in rows])
+        counts = Counter(stem for one in found for stem in one.words)
+        return {word: weigh(counts[find_stem(word)], len(found)) for word in words}
 
     def _load_small(self, keys: Sequence[str]) -> list[tuple[Any, ...]] | None:
         """Return the id and the words of all documents, or None if they are many and have an index."""

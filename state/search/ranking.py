@@ -125,14 +125,14 @@ class Ranker:
         query, or else in `found`.
         """
         counted = Counter(stem for one in found for stem in one.words)
-        weights = {stem: _weigh(counts.get(stem, counted[stem]), total) for stem in self._stems}
+        weights = {stem: weigh(counts.get(stem, counted[stem]), total) for stem in self._stems}
         norms = _normalize_lengths([one.length for one in found])
         by_words = _score([one.words for one in found], norms, weights, _WORD_K1)
         adjacent = Counter(pair for one in found for pair in one.pairs)
-        pairs = {pair: _weigh(adjacent[pair], total) for pair in self._pairs}
+        pairs = {pair: weigh(adjacent[pair], total) for pair in self._pairs}
         by_pairs = _score([one.pairs for one in found], norms, pairs, _WORD_K1)
         shared = Counter(gram for one in others or found for gram in one.grams)
-        rarity = {gram: _weigh(shared[gram], len(others or found)) for gram in self._grams}
+        rarity = {gram: weigh(shared[gram], len(others or found)) for gram in self._grams}
         by_grams = _score([one.grams for one in found], norms, rarity, _GRAM_K1)
         scores = _sum_scores(
             [by_word + by_pair for by_word, by_pair in zip(by_words, by_pairs, strict=True)], by_grams
@@ -185,7 +185,7 @@ class Ranker:
         return pairs
 
 
-def _weigh(count: int, total: int) -> float:
+def weigh(count: int, total: int) -> float:
     """Return the inverse document frequency of BM25."""
     count = min(count, total)
     return math.log(1 + (total - count + 0.5) / (count + 0.5))

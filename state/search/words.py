@@ -133,14 +133,15 @@ def make_fragment_term(space: str, fragment: str, level: int = 0) -> str:
     return f"{space}{level or ''}p{_encode(fragment)}"
 
 
-def make_terms(space: str, words: Iterable[str], most_level: int = 0) -> str:
+def make_terms(space: str, words: Iterable[str], most_level: int = 0, *, with_ends: bool = True) -> str:
     """Return the terms of a document: the stems of its words, the words, and the ends of the words.
 
     A search for a fragment inside of a word is then a search for the start of a term. The terms are repeated
-    for each level up to `most_level`.
+    for each level up to `most_level`. Without the ends, a fragment finds only the start of a word.
     """
     terms: dict[str, None] = {}
-    parts = [part for word in dict.fromkeys(words) for part in _list_ends(word)]
+    split = _list_ends if with_ends else _keep_whole
+    parts = [part for word in dict.fromkeys(words) for part in split(word)]
     for level in range(most_level + 1):
         if level:
             terms[make_stem_term(space, "", level)] = None
@@ -157,6 +158,10 @@ def _list_ends(word: str) -> Iterator[tuple[str, bool]]:
     if len(word) <= _MOST_SUFFIX_CHARS:
         for start in range(1, len(word) - _LEAST_FRAGMENT_CHARS + 1):
             yield word[start:], False
+
+
+def _keep_whole(word: str) -> Iterator[tuple[str, bool]]:
+    yield word, True
 
 
 def measure_bytes(word: str) -> int:

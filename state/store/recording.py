@@ -180,7 +180,8 @@ class StepFold:
         self._seen: dict[tuple[str, int], int] = {}
         self._fields: Fields = {} if before is None else before.fields
         self._is_foreign = False
-        tuple(self._find_new_references(self._fields))
+        for _, (session_id, log, _, end) in _list_spans(self._fields):
+            self._seen[session_id, log] = max(end, self._seen.get((session_id, log), 0))
 
     def steps(self, session_id: str, after: int = -1, last: int | None = None) -> Iterator[RecordedStep]:
         """Yield the steps of the session itself after step `after`, up to step `last`."""

@@ -28,6 +28,9 @@ from .sessions.search import find_text
 from .sessions.session_rows import SessionIndex
 from .writer import SessionWriter
 
+StoredRange = tuple[str, int, int, int]
+"""A range of stored messages: session, log, first index, end."""
+
 
 class Store:
     """One database with every session, its steps, messages, calls and outputs."""
@@ -216,17 +219,24 @@ class Store:
 
     def earlier_history(self, session_id: str, seq: int) -> Transcript:
         """Return the global history after step `seq`, so that this process can continue it."""
-        logs = self.writer(session_id).logs
-        spans: list[TranscriptRange] = []
+        spans: list[StoredRange] = []
         for log, start, end in self.show(session_id, seq).state.chat_history.spans:
             assert log.session_id is not None
             assert log.number is not None
-            mine = logs.log(log.session_id, log.number)
+            spans.append((log.session_id, log.number, start, end))
+        return self.load_history(session_id, spans)
+
+    def load_history(self, session_id: str, spans: Sequence[StoredRange]) -> Transcript:
+        """Return a history of stored messages, so that this process can continue it in a session."""
+        logs = self.writer(session_id).logs
+        ranges: list[TranscriptRange] = []
+        for owner, number, start, end in spans:
+            mine = logs.log(owner, number)
             # This process does not know the end of a log that it loads only now, so nothing may be appended
             # to the log.
             mine.sealed = mine.sealed or len(mine.messages) < end
-            spans.append(TranscriptRange(mine, start, end))
-        history = Transcript(spans)
+            ranges.append(TranscriptRange(mine, start, end))
+        history = Transcript(ranges)
         logs.load(history)
         return history
 

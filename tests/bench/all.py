@@ -70,6 +70,8 @@ WORKLOADS = {
     "document_ranks": Workload("documents:measure_ranks", 150, "questions"),
     "knowledge": Workload("knowledge:measure", 10_000, "files"),
     "knowledge_ranks": Workload("knowledge:measure_ranks", 150, "questions"),
+    "recall": Workload("recall:measure", 60, "facts"),
+    "recall_lengths": Workload("recall:measure_lengths", 100_000, "messages"),
     "tracking_ui": Workload("tracking_ui:measure", 1, "rounds"),
     "hops": Workload("hops:measure", 1, "calls"),
     "link_races": Workload("link_races:measure", 10_000, "tries"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ....actions.ports import ToolContext
 from ....state.conversation.messages import Message
+from ....state.conversation.transcript import Transcript
 from ....state.memory.facts import Provenance
 from ....state.search.words import list_parts
 from ....state.session import SessionSettings
@@ -17,7 +18,7 @@ from ...session.session import Session
 from .background import Background
 from .memories import Memories, open_facts
 from .memory_files import MemoryFiles
-from .recall import recall
+from .recall import recall_for_model
 from .scopes import find_scopes
 
 _MOST_READ_MESSAGES = 60
@@ -51,7 +52,8 @@ class MemoryAccess:
 
     def recall(self, session_id: str, query: str) -> str:
         """Return what was found in memory and in a session, for the model."""
-        return recall(self._store, self.memories, session_id, query)
+        in_view = self._list_in_view(session_id)
+        return recall_for_model(self._store, self.memories, session_id, query, in_view)
 
     def make_background(self, session_id: str, most: int) -> Background:
         """Return the middleware that adds at most so many facts to each message of a session."""
@@ -60,6 +62,11 @@ class MemoryAccess:
     def _list_history(self, session_id: str) -> Sequence[Message]:
         session = self._sessions.get(session_id)
         return () if session is None else tuple(session.state.chat_history)
+
+    def _list_in_view(self, session_id: str) -> Sequence[Transcript]:
+        """Return the histories of which the next request of a session is made."""
+        session = self._sessions.get(session_id)
+        return () if session is None else (session.state.chat_history, session.state.active_history)
 
     def _find_origin(self, text: str, context: ToolContext | None) -> Provenance:
         """Return where a new text comes from: the result from which it was taken, or else the model."""

@@ -42,6 +42,7 @@ from .listing import (
     read_beat_s,
     seems_held,
 )
+from .message_sources import make_deletion
 
 
 class Head(NamedTuple):
@@ -366,7 +367,8 @@ def delete_session(
     session = ("DELETE FROM sessions WHERE id = ?", (session_id,))
     guard = GuardedUpdate(claim, (landed, (session_id,)))
     # The session comes first: an SQLite file deletes most rows together with it.
-    database.commit([session, *delete_rows(session_id), *also], guard)
+    messages = make_deletion(database, session_id)
+    database.commit([session, *delete_rows(session_id), *messages, *also], guard)
     write_marks(database, session_id, -1)
 
 

@@ -37,6 +37,8 @@ OF_OTHER_TESTS = {
     "take_over_committed": "crash/fleet/test_worker_kills.py",
     "hand_back_before_commit": "crash/fleet/test_worker_kills.py",
     "handed_back": "crash/fleet/test_worker_kills.py",
+    "messages_before_index": "databases/texts/test_message_search.py",
+    "messages_indexed": "databases/texts/test_message_search.py",
     "search_words_written": "databases/texts/test_session_search.py",
 }
 """Points that no scenario of the matrix reaches -> the test that kills at them."""

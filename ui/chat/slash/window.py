@@ -1,15 +1,38 @@
-"""Commands about the model's context window: `/context`, `/compact` and `/uncompact`."""
+"""Commands about the context window and what left it: `/context`, `/compact`, `/uncompact`, `/recall`."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import NamedTuple
 
 from ....actions.ports.events import Event
-from ....agent.history.time_travel.compressions import restore_uncompressed
+from ....agent.history.recall import (
+    RecalledPassage,
+    format_head,
+    format_neighbour,
+    format_passage,
+    list_quoting_tools,
+    recall,
+)
+from ....agent.history.time_travel.compressions import (
+    Compression,
+    list_compressions,
+    list_undone,
+    load_removed,
+    restore,
+)
 from ....agent.session.session import Session
 from ....state.conversation.transcript import Transcript
-from .command import DONE, EditorContext, SlashContext, SlashResult, tell, warn
+from ....state.errors import UsageError
+from ....state.store.sessions.message_search import flatten_message
+from ...terminal.text.sanitize import one_line, plain
+from ...terminal.text.times import local_time
+from .command import DONE, EditorContext, SlashContext, SlashOffer, SlashResult, tell, warn
 
 _BAR_CELLS = 20
+_MOST_SHOWN, _MOST_MESSAGE_CHARS = 20, 600
+"""How many messages of a compression are shown at once, and how much of each."""
+_MOST_NUMBER = 1_000_000
+_NOTHING_FOUND = "Nothing since the session began matches. Try other words."
+_SPEAKERS = {"user": "you", "assistant": "agent", "tool": "result"}
 
 
 class Share(NamedTuple):
@@ -77,17 +100,148 @@ async def compress_in_editor(context: EditorContext, words: str) -> AsyncIterato
     return context.session.send(f"/compact {words}".strip())
 
 
-async def take_back(context: SlashContext, words: str) -> SlashResult:
-    """Undo the newest compression: restore the messages that it replaced."""
+async def undo_compressions(context: SlashContext, words: str) -> SlashResult:
+    """Undo the newest compression, or some; list them, or show what one took out."""
+    verb, *rest = words.split() or [""]
+    if verb == "list" and not rest:
+        await _list_compressions(context)
+    elif verb == "show" and 1 <= len(rest) <= 2:
+        await _show_removed(context, *(_read_number(word) for word in rest))
+    elif not rest:
+        since = None if not verb else 1 if verb == "all" else _read_number(verb)
+        await _undo_since(context, since)
+    else:
+        raise _make_usage_error(words)
+    return DONE
 
+
+def list_uncompact_choices(context: SlashContext | None) -> Iterator[SlashOffer]:
+    yield SlashOffer("all", "undo every compression")
+    yield SlashOffer("list", "list the compressions, those of sub-agents too")
+    yield SlashOffer("show", "show what a compression took out, by its number")
+
+
+async def _undo_since(context: SlashContext, since: int | None) -> None:
+    """Undo the compressions from number `since` on; None: only the newest one."""
     session, store = context.session, context.runtime.store
     if session.state.turn_open:
         warn(context, "The history can be changed only between turns. Wait until this one ends.")
-        return DONE
-    history = await store.database.offload(lambda: restore_uncompressed(store, session))
-    if history is None:
+        return
+    if since is not None and since > 1:
+        found = await store.database.offload(lambda: list_compressions(store, session.id))
+        _find_own(context, found, since)
+    restored = await store.database.offload(lambda: restore(store, session, since))
+    if restored is None:
         tell(context, "Nothing of this conversation is compressed.")
-        return DONE
+        return
+    history, _ = restored
     session.change_history(history)
-    await context.follow(session.note("/uncompact", f"All {len(history)} messages are back."))
+    command = "/uncompact" if since is None else f"/uncompact {since}"
+    await context.follow(session.note(command, f"All {len(history)} messages are back."))
+
+
+async def _list_compressions(context: SlashContext) -> None:
+    session, store = context.session, context.runtime.store
+
+    def read() -> tuple[list[Compression], set[int]]:
+        found = list_compressions(store, session.id)
+        return found, list_undone(session, found)
+
+    found, undone = await store.database.offload(read)
+    for one in found:
+        is_own = one.session_id == session.id
+        what = f"{_count_noun(len(one.removed), 'message')} left the history"
+        plan_step = f" of plan step {one.step_id}" if one.step_id else ""
+        where = "" if is_own else f"sub-agent {one.agent} {one.session_id[:8]}: "
+        note = ", undone" if is_own and one.step_id is None and one.number in undone else ""
+        line = f"{where}{one.number}  {local_time(one.at)}  step {one.seq}  {what}{plan_step}{note}"
+        context.renderer.lines([("", one_line(line))])
+    if not found:
+        tell(context, "Nothing of this conversation is compressed.")
+    elif any(one.session_id == session.id for one in found):
+        tell(context, "/uncompact show N shows what one took out, /uncompact N undoes it and all later ones.")
+    if any(one.session_id != session.id for one in found):
+        tell(context, "Those of a sub-agent are shown and undone in its session: /agents ID")
+
+
+async def _show_removed(context: SlashContext, number: int, first: int = 1) -> None:
+    """Print the messages that a compression took out, from message `first` on."""
+    store = context.runtime.store
+    found = await store.database.offload(lambda: list_compressions(store, context.session.id))
+    one = _find_own(context, found, number)
+    messages = await store.database.offload(lambda: load_removed(store, one, first - 1, _MOST_SHOWN))
+    for at, message in enumerate(messages, first):
+        text = "(damaged)" if message is None else flatten_message(message) or "(of Sandbur)"
+        speaker = "" if message is None else f"{_SPEAKERS.get(message.role, message.role)}: "
+        context.renderer.lines([("bold", f"{at}"), ("", plain(f"{speaker}{_cut(text)}"))], prose=True)
+    end, count = first - 1 + len(messages), len(one.removed)
+    if end < count:
+        tell(context, f"{end} of {count} messages. Go on: /uncompact show {number} {end + 1}")
+    elif not messages:
+        tell(context, f"Compression {number} took out {_count_noun(count, 'message')}.")
+
+
+def _find_own(context: SlashContext, found: Sequence[Compression], number: int) -> Compression:
+    """Return a compression of the session by its number. Raises `UsageError` if there is none."""
+    for one in found:
+        if one.session_id == context.session.id and one.number == number:
+            return one
+    raise UsageError(f"This conversation has no compression {number}.", "/uncompact list shows the numbers.")
+
+
+def _read_number(word: str) -> int:
+    if word.isascii() and word.isdigit() and 0 < int(word[:9]) < _MOST_NUMBER:
+        return int(word)
+    raise _make_usage_error(word)
+
+
+def _make_usage_error(words: str) -> UsageError:
+    return UsageError(
+        f"/uncompact has no {words[:40]!r}.",
+        "There are: /uncompact, /uncompact N, /uncompact all, /uncompact list, /uncompact show N [FROM].",
+    )
+
+
+def _count_noun(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _cut(text: str) -> str:
+    left = len(text) - _MOST_MESSAGE_CHARS
+    return text if left <= 0 else f"{text[:_MOST_MESSAGE_CHARS]}... ({left:,} more characters)"
+
+
+async def recall_messages(context: SlashContext, words: str) -> SlashResult:
+    """Print the messages since the session began that match some words, or read on in one."""
+    passages = await _search(context, words)
+    for one in passages:
+        neighbour = format_neighbour(one)
+        lines = [
+            ("bold", one_line(f"{format_head(one, local_time(one.at))}  {one.reference}")),
+            ("", plain(format_passage(one))),
+            *([("dim", plain(neighbour))] if neighbour else []),
+        ]
+        context.renderer.lines(lines, prose=True)
+    if not passages:
+        tell(context, _NOTHING_FOUND)
+    elif any(one.rest for one in passages):
+        tell(context, "Read on in a message: /recall and the text behind `goes on`.")
     return DONE
+
+
+async def recall_in_editor(context: EditorContext, words: str) -> str:
+    """Return the messages since the session began that match some words, as Markdown."""
+    parts: list[str] = []
+    for one in await _search(context, words):
+        quote = "\n".join(f"> {line}" for line in plain(format_passage(one)).splitlines())
+        neighbour = format_neighbour(one)
+        after = [f"({plain(neighbour)})"] if neighbour else []
+        head = one_line(f"{format_head(one, local_time(one.at))}, {one.reference}")
+        parts.append("\n\n".join((f"**{head}**", quote, *after)))
+    return "\n\n".join(parts) or _NOTHING_FOUND
+
+
+async def _search(context: SlashContext | EditorContext, words: str) -> list[RecalledPassage]:
+    session, store = context.session, context.runtime.store
+    hidden = list_quoting_tools(session.ports.toolbox)
+    return await store.database.offload(lambda: recall(store, session.id, words, hidden))

@@ -42,8 +42,9 @@ async def test_what_a_sub_agent_said_is_found_with_its_name(tmp_path: Path) -> N
     model = ScriptedModel([task, ToolCall("memory", command="recall", query="reeds nests"), "x"])
     agent = Agent(model, memory="agent", agents=[helper], cwd=tmp_path, store=f"sqlite:///{tmp_path}/m.db")
     await agent.run("Find out about birds.")
-    assert "your answer] The bittern nests in reeds." in find_results(model)[-1]
-    assert "[sub-agent " in find_results(model)[-1]
+    found = find_results(model)[-1]
+    assert "From this session:\n[sub-agent birds " in found
+    assert "] The bittern nests in reeds.\n  (asked: Where does it nest?" in found
 
 
 async def test_facts_come_before_messages_and_nothing_is_found_for_other_words(tmp_path: Path) -> None:
@@ -54,6 +55,7 @@ async def test_facts_come_before_messages_and_nothing_is_found_for_other_words(t
     await agent.run("I asked about the port of the shop")
     first, second, third = find_results(model)
     assert first.startswith("From memory:\n/memories/project/port.md (written on ")
-    assert "From this session:\n[the user] I asked about the port" in first
+    assert "From this session:\n[user, step 0, " in first
+    assert ", in view] I asked about the port" in first
     assert second.startswith("Nothing matches.")
     assert third.startswith("The query has no words.")

@@ -1,0 +1,252 @@
+"""How many planted facts `recall` finds after five compressions, and its cost in a long session."""
+
+import random
+import re
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench.figures import tell
+
+from sandbur import Agent, events, tool
+from sandbur.actions.ports import ModelRequest
+from sandbur.agent.history.recall import RecalledPassage, recall
+from sandbur.state.conversation.messages import Message
+from sandbur.state.store.recording import list_messages
+from sandbur.state.store.sessions.family import list_descendants
+from sandbur.state.store.sessions.message_search import flatten_message
+from sandbur.state.store.store import Store
+from sandbur.testing import ScriptedModel, ToolCall
+
+LEAST_FOUND, MOST_SEEN, COMPRESSIONS = 0.95, 5, 5
+SHOWN_CHARS = 700
+WINDOW_TOKENS, SUMMARY_WORDS = 24_000, 600
+PARTS = ("pump", "valve", "boiler", "sensor", "filter", "motor", "battery", "antenna", "hinge", "fuse")
+TOWNS = ("Lyon", "Porto", "Turin", "Bergen", "Krakow", "Ghent", "Malmo", "Seville", "Graz", "Tartu")
+WAYS = (
+    ("The {part} in {town} was replaced by {who}.", "Which technician replaced {part}s at the {town} site?"),
+    ("{who} has to approve each {part} that goes to {town}.", "Whose approval does a {town} {part} need?"),
+    ("We agreed that {who} keeps the spare {part} for {town}.", "Find who is keeping spare {part}s, {town}"),
+)
+"""Sentences of facts, each with a question that has some of its words in other forms, and others."""
+WORDS: list[str] = []
+PLACES = ("message", "result", "child")
+ROUNDS = 5
+LENGTHS = (10, 1)
+"""The long session has as many messages as are asked for, the short one a tenth."""
+MOST_GROWTH = 3.0
+
+
+class Fact(NamedTuple):
+    text: str
+    question: str
+    answer: str
+    place: str
+
+
+def make_facts(count: int) -> list[Fact]:
+    """Return facts about different parts and towns; their answers are names that stand nowhere else."""
+    chance = random.Random(7)
+    pairs = chance.sample([(part, town) for part in PARTS for town in TOWNS], count)
+    facts: list[Fact] = []
+    for number, (part, town) in enumerate(pairs):
+        who = f"Q{chance.choice('aeiou')}{chance.choice('lmnrst')}{number}ver"
+        text, question = (
+            one.format(part=part, town=town, who=who) for one in WAYS[number // len(PLACES) % len(WAYS)]
+        )
+        facts.append(Fact(text, question, who, PLACES[number % len(PLACES)]))
+    return facts
+
+
+def make_words() -> list[str]:
+    """Return 3,000 words of two to four syllables."""
+    chance = random.Random(2)
+    syllables = [first + second for first in "bdfgklmnprstv" for second in "aeiou"]
+    return ["".join(chance.choices(syllables, k=chance.randrange(2, 5))) for _ in range(3000)]
+
+
+def make_filler(chance: random.Random, sentences: int) -> str:
+    """Return sentences of common and rare words, every eighth one with the part or the town of a fact.
+
+    No sentence has both.
+    """
+    near = (
+        lambda: f"Nobody asked about a {chance.choice(PARTS)} on day {chance.randrange(900)}.",
+        lambda: f"The site in {chance.choice(TOWNS)} needs no approval for {chance.randrange(900)} hours.",
+        lambda: f"A technician replaced nothing; spare {chance.choice(PARTS)}s are on a shelf.",
+    )
+    made: list[str] = []
+    for _ in range(sentences):
+        ranks = (int(chance.paretovariate(0.6)) % len(WORDS) for _ in range(9))
+        made.append(
+            chance.choice(near)() if chance.randrange(8) == 0 else f"{' '.join(WORDS[n] for n in ranks)}."
+        )
+    return " ".join(made)
+
+
+WORDS += make_words()
+
+
+class Storyteller:
+    """Sends the facts to an agent with real tools, sub-agents and compressions."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.chance = random.Random(3)
+        self.facts = make_facts(count)
+        self.compressions = 0
+        self.store = f"sqlite:///{folder}/recall.db"
+        self.env = {"HOME": str(folder), "SANDBUR_HOME": str(folder / "home")}
+        self.folder = folder
+        self.results: list[str] = []
+        self.next_calls: list[ToolCall] = []
+
+    def answer(self, request: ModelRequest) -> str | ToolCall:
+        """Answer a request of the agent: call a tool if one is planned, or write a summary."""
+        if request.purpose == "summary":
+            words = next(iter(request.messages)).text.split()
+            return " ".join(words[-SUMMARY_WORDS:])
+        return self.next_calls.pop(0) if self.next_calls else make_filler(self.chance, 12)
+
+    def answer_as_child(self, request: ModelRequest) -> str | ToolCall:
+        if any(message.tool_results for message in request.messages):
+            return "The log is read."
+        return ToolCall("read_log", name="part")
+
+    def surround(self, text: str) -> str:
+        return f"{make_filler(self.chance, 40)} {text} {make_filler(self.chance, 40)}"
+
+    async def tell(self) -> tuple[str, str]:
+        """Plant the facts and go on until there were five compressions. Return the session and its view."""
+        model = ScriptedModel(self.answer, context_window=WINDOW_TOKENS)
+
+        @tool(effect="read")
+        def read_log(name: str) -> str:
+            """Read a log."""
+            return self.results.pop(0)
+
+        child = Agent(
+            ScriptedModel(self.answer_as_child), name="reader", description="Reads logs.", tools=[read_log]
+        )
+        agent = Agent(
+            model, memory="agent", tools=[read_log], agents=[child], store=self.store, env=self.env,
+            cwd=self.folder,
+        )  # fmt: skip
+        async with agent, agent.session() as session:
+            for fact in self.facts:
+                await self._send(session, fact)
+            while self.compressions < COMPRESSIONS:
+                await self._follow(session, make_filler(self.chance, 80))
+            view = "\n".join(message.text for message in model.requests[-1].messages)
+            view += "\n".join(flatten_message(message) for message in model.requests[-1].messages)
+            return session.id, view
+
+    async def _send(self, session: Any, fact: Fact) -> None:
+        if fact.place == "message":
+            await self._follow(session, self.surround(fact.text))
+            return
+        self.results.append(self.surround(fact.text))
+        call = ToolCall("read_log", name="part")
+        if fact.place == "child":
+            call = ToolCall("task", description="read", prompt="Read the log.", agent="reader")
+        self.next_calls.append(call)
+        await self._follow(session, make_filler(self.chance, 30))
+
+    async def _follow(self, session: Any, text: str) -> None:
+        async for event in session.stream(text):
+            if isinstance(event, events.Compacted):
+                self.compressions += 1
+
+
+async def measure(folder: Path, count: int) -> None:
+    """Print the share of facts that are found among the first five passages, and that of the baselines."""
+    story = Storyteller(folder, count)
+    session_id, view = await story.tell()
+    store = Store.open(story.store)
+    texts = [*_list_texts(store, session_id)]
+    by_place = {place: [fact for fact in story.facts if fact.place == place] for place in PLACES}
+    in_view = sum(fact.answer in view for fact in story.facts) / count
+    plain = sum(_find_plain(texts, fact) for fact in story.facts) / count
+    hits = {fact: _is_found(recall(store, session_id, fact.question), fact) for fact in story.facts}
+    print(f"{len(texts):,} messages of {len(list_descendants(store.database, session_id)) + 1} sessions,"
+          f" {story.compressions} compressions, {count} facts")  # fmt: skip
+    print(f"The request after the last compression still has {in_view:.0%} of the facts.")
+    print(f"A search for substrings, by how many words match and the newest first: {plain:.0%} in five.")
+    for place, facts in by_place.items():
+        print(f"recall, facts in a {place}: {sum(map(hits.__getitem__, facts)) / len(facts):.0%} in five")
+    missed = 1 - sum(hits.values()) / count
+    tell(
+        "facts that recall misses after five compressions",
+        missed,
+        1 - LEAST_FOUND,
+        against=f"{1 - plain:.2f}",
+    )
+    store.close()
+
+
+def _is_found(passages: Sequence[RecalledPassage], fact: Fact) -> bool:
+    return any(fact.answer in one.text for one in passages[:MOST_SEEN])
+
+
+def _list_texts(store: Store, session_id: str) -> Iterator[str]:
+    for owner in (session_id, *list_descendants(store.database, session_id)):
+        for recorded in list_messages(store.database, owner):
+            if text := flatten_message(recorded.message):
+                yield text
+
+
+def _find_plain(texts: Sequence[str], fact: Fact) -> bool:
+    """Return whether the answer is near the words of the question in one of the first five texts."""
+    words = re.findall(r"\w{4,}", fact.question.lower())
+    ranked = sorted(
+        enumerate(texts),
+        key=lambda one: (sum(word in one[1].lower() for word in words), one[0]),
+        reverse=True,
+    )
+    for _, text in ranked[:MOST_SEEN]:
+        places = [place for word in words if (place := text.lower().find(word)) >= 0]
+        middle = sorted(places)[len(places) // 2] if places else 0
+        if fact.answer in text[max(middle - SHOWN_CHARS // 2, 0) : middle + SHOWN_CHARS // 2]:
+            return True
+    return False
+
+
+async def measure_lengths(folder: Path, count: int) -> None:
+    """Print the CPU time of one search in a session of `count` messages and in one of a tenth."""
+    store_url, taken = f"sqlite:///{folder}/lengths.db", {}
+    chance = random.Random(5)
+    env = {"HOME": str(folder), "SANDBUR_HOME": str(folder / "home")}
+    model = ScriptedModel(lambda request: "ok", context_window=10**9)
+    agent = Agent(model, memory="off", store=store_url, env=env, cwd=folder)
+    async with agent:
+        for share in LENGTHS:
+            length = count // share
+            past = [
+                Message.user(make_filler(chance, 3)) if number % 2 == 0 else Message.assistant(f"ok {number}")
+                for number in range(length)
+            ]
+            async with agent.session(f"s{length}") as session:
+                await session.run("Go on.", message_history=past)
+                taken[length] = await _measure_session(store_url, session, length)
+    short, long = sorted(taken)
+    ratio = taken[long] / taken[short]
+    tell(
+        f"CPU of recall, {long:,} messages over {short:,}", ratio, MOST_GROWTH, "x", f"{taken[short]:.1f} ms"
+    )
+
+
+async def _measure_session(store_url: str, session: Any, length: int) -> float:
+    """Return the milliseconds of a search after each turn of a session; the first one indexes it."""
+    store = Store.open(store_url)
+    began = time.process_time()
+    recall(store, session.id, "spare pump Lyon")
+    first_s = time.process_time() - began
+    spent = 0.0
+    for number in range(ROUNDS):
+        await session.run(f"Turn {number}.")
+        began = time.process_time()
+        recall(store, session.id, f"who replaced the {PARTS[number % 10]} in {TOWNS[number % 7]}")
+        spent += time.process_time() - began
+    print(f"{length:,} messages: the first search {first_s:.1f} s, then {spent / ROUNDS * 1000:.1f} ms")
+    store.close()
+    return spent / ROUNDS * 1000
