@@ -42,6 +42,22 @@ class FactRows:
         collections = (scope.name_collection(self._tenant) for scope in scopes)
         return int(self._database.query(sql, (*collections, state))[0][0])
 
+    def count_without_document(self) -> int:
+        """Return how many valid facts no search can find."""
+        sql = (
+            "SELECT COUNT(*) FROM facts f WHERE f.tenant = ? AND f.state = 'valid' AND NOT EXISTS"
+            " (SELECT 1 FROM documents d WHERE d.id = f.id AND d.collection = f.collection)"
+        )
+        return int(self._database.query(sql, (self._tenant,))[0][0])
+
+    def count_foreign_documents(self) -> int:
+        """Return how many entries of the search for facts belong to no valid fact, of any tenant."""
+        sql = (
+            "SELECT COUNT(*) FROM documents d WHERE d.collection LIKE ? AND NOT EXISTS"
+            " (SELECT 1 FROM facts f WHERE f.id = d.id AND f.state = 'valid')"
+        )
+        return int(self._database.query(sql, ("facts:%",))[0][0])
+
     def find_valid(self, scope: FactScope, column: str, value: str) -> Fact | None:
         """Return the valid fact of a scope with this value of `text_key` or `path`."""
         where = f"collection = ? AND state = 'valid' AND {column} = ?"

@@ -157,6 +157,11 @@ PRINTED = {
         r"The densities are: gold: 19\.3 g/cm3, .*, zinc: 7\.1 g/cm3",
         "5 sub-agents, 12 model calls",
     ],
+    "support_memory": [
+        r"Monday: Bitte schalten Sie den P-100 aus und wieder ein\.",
+        "proposed: The customer Ada has the printer P-100 and wants answers in German",
+        r"Tuesday: Es geht um Ihren P-100: bitte legen Sie Papier nach\.",
+    ],
     "memory_correction": [
         r"Monday: The port is 8080\.",
         r"Tuesday: I corrected it\.",

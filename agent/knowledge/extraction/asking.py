@@ -23,7 +23,8 @@ AGENT = "extraction"
 """The name of the agent whose sessions find facts."""
 END = "extraction_end"
 """The variable of such a session with the number of the first record after its chunk."""
-_LIMITS = Limits(max_turns=6, timeout_s=300)
+_LIMITS = Limits(6, timeout_s=300)
+"""The most model calls and the most time of one such session. It may ask again for the form of the answer."""
 _NAMESPACE = uuid.UUID("5b0f1b8e-6a0c-4f43-9d1e-7c54f2b7a9d1")
 _NO_TOOL = ToolChoice(only=("no_tool",))
 
@@ -68,7 +69,7 @@ class ExtractionSession:
         self._process = process
         self._output: TypedOutput[ExtractedFacts] = output_format_of(ExtractedFacts)
         self._source, self._source_id, self._first = source, source_id, first
-        named = process.settings_of_folder(process.settings.cwd).of("memory_extraction_model")
+        named = process.settings_of_folder(process.settings.cwd).of("extraction_model")
         self._model: str = named or source.model
         own = definition.model
         self._definition = Definition(

@@ -73,7 +73,7 @@ class ExtractionJob:
         database, report = self._process.store.database, ExtractionReport()
         source = await database.offload(lambda: self._process.store.index.settings(self._id))
         end = self._extractions.count_records(self._id)
-        budget: int = self._process.settings.of("memory_extraction_tokens")
+        budget: int = self._process.settings.of("extraction_tokens")
         used, first = 0, self._find_first()
         while first < end:
             chunk, found, tokens = await self._read_next(source, first, end, budget - used)

@@ -52,6 +52,7 @@ EXTENSION = Extension(
     runtime=".agent.knowledge.memory.memory_runtime:MemoryRuntime",
     is_used=_is_used,
     of_agent=lambda definition: bool(definition.overrides.get("memory")),
+    doctor=".ui.commands.knowledge.memory.findings:find_problems",
     commands=(
         CommandEntry(
             name="memory",

@@ -1,6 +1,8 @@
 """`sandbur memory` and `/memory`: a person looks at facts, corrects, forgets and restores them."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,6 +11,10 @@ from support.commands.command import Command, Ended
 from support.models.scripted import ScriptedModel
 from support.screens.slash_desk import SlashDesk, slash_desk
 
+from sandbur.state.memory.fact_store import FactStore, NewFact
+from sandbur.state.memory.facts import FactScope, Provenance
+from sandbur.state.memory.proposals import Proposals
+from sandbur.state.store.store import Store
 from sandbur.ui.commands.knowledge.memory.slash import list_memory_choices
 
 
@@ -58,6 +64,49 @@ def test_forgetting_shows_what_goes_along_and_needs_a_yes(command: Command) -> N
     assert done.code == 0
     assert f"sandbur memory restore {first[:8]}" in done.err
     assert run(command).out == ""
+
+
+def propose(command: Command, text: str, fact_id: str, session_id: str = "s1") -> None:
+    """Let a fact wait for a person, as if it was found in the output of a tool."""
+    store = Store.open(f"sqlite:///{command.folder}/data/sandbur.db")
+    scope = FactScope(kind="project", key=str(command.folder.resolve()))
+    provenance = Provenance(origin="tool", session_id=session_id, step=1, call_id="c1")
+    Proposals(FactStore(store.database)).propose(NewFact(text, scope, provenance=provenance), fact_id)
+    store.close()
+
+
+def test_proposals_are_listed_accepted_rejected_and_forgotten_with_their_source(command: Command) -> None:
+    assert "No fact waits for you." in run(command, "review").err
+    propose(command, "The port is 8080", "aaaa1")
+    propose(command, "The host is evil.example", "bbbb1")
+    listed = run(command, "review", "--json").lines
+    assert [(one["id"], one["state"]) for one in listed] == [("aaaa1", "proposed"), ("bbbb1", "proposed")]
+    assert run(command).out == ""
+    decided = run(command, "review", "--accept", "aaaa1", "--reject", "bbbb1")
+    assert decided.code == 0, decided.err
+    assert [one["text"] for one in run(command, "list", "--json").lines] == ["The port is 8080"]
+    assert "is valid, and no proposal" in run(command, "review", "--accept", "aaaa1").err
+    traced = run(command, "trace", "aaaa1")
+    assert "from the same call (1)" in traced.out
+    assert "sandbur memory forget --from-call c1" in traced.out
+    asked = run(command, "forget", "--from-session", "s")
+    assert (asked.code, "Add --yes." in asked.err) == (2, True)
+    assert run(command, "forget", "--from-call", "c1", "--yes").code == 0
+    assert run(command).out == ""
+    assert run(command, "restore", "aaaa1").code == 0
+    assert len(run(command).out.splitlines()) == 1
+
+
+def test_doctor_names_facts_that_no_search_finds_and_entries_without_a_fact(command: Command) -> None:
+    add(command, "The port is 8080")
+    assert "no search finds" not in command.run("doctor").out
+    with closing(sqlite3.connect(command.folder / "data/sandbur.db", isolation_level=None)) as connection:
+        connection.execute("UPDATE facts SET state = 'forgotten'")
+    assert "entries of the search without a valid fact: 1" in command.run("doctor").out
+    with closing(sqlite3.connect(command.folder / "data/sandbur.db", isolation_level=None)) as connection:
+        connection.execute("UPDATE facts SET state = 'valid'")
+        connection.execute("DELETE FROM documents")
+    assert "facts that no search finds: 1" in command.run("doctor").out
 
 
 def test_an_export_is_imported_into_another_project(command: Command) -> None:

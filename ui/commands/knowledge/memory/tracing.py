@@ -38,9 +38,9 @@ def describe_trace(memories: Memories, store: Store, fact: Fact) -> Iterator[str
     yield from list_rows([fact])
     yield f"from       {describe_origin(fact)}"
     text = find_source_text(store, fact)
-    if text is None:
-        yield "The session of that text is not in the store any more, or the fact has none."
-    else:
+    if text is None and fact.provenance.session_id:
+        yield "That text is not in the store any more."
+    elif text is not None:
         yield "text"
         yield from (f"  {line}" for line in plain(text[:_MOST_SOURCE_CHARS]).split("\n"))
         if len(text) > _MOST_SOURCE_CHARS:
