@@ -82,6 +82,8 @@ class Worker:
         self._wake: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_draining = False
+        self._interrupted: set[str] = set()
+        """The sessions whose runs `interrupt` ended."""
 
     @property
     def running(self) -> tuple[str, ...]:
@@ -129,6 +131,7 @@ class Worker:
         session = self._running.get(session_id)
         if session is None:
             return False
+        self._interrupted.add(session_id)
         await session.interrupt()
         return True
 
@@ -221,7 +224,11 @@ class Worker:
         elif finished is not None:
             status = finished.status
             wake_at = None if status == "rate_limited" else ""
-        if self._is_draining and (finished is None or finished.status == "interrupted"):
+        is_cut = finished is not None and finished.status == "interrupted"
+        was_asked = claimed.session_id in self._interrupted
+        self._interrupted.discard(claimed.session_id)
+        if (is_cut and not was_asked) or (self._is_draining and finished is None):
+            # Whoever claims it next carries the open turn on.
             status, wake_at, attempts = "running", format_time(now), claimed.attempts
         if not await _in_thread(
             partial(self._claims.hand_back, claimed, status, wake_at, attempts, answered)
