@@ -15,7 +15,11 @@ class WorkerCommand(Command):
         ("sandbur worker --agent a:b --once", "until no session waits, for cron"),
     )
     agents: tuple[str, ...] = flag(
-        "--agent", "runs the sessions of this agent; repeatable", action="append", metavar="MODULE:NAME"
+        "--agent",
+        "runs the sessions of this agent; repeatable",
+        (),
+        action="append",
+        metavar="MODULE:NAME",
     )
     concurrency: int = flag("--concurrency", "sessions at once (4)", 4, type=count, metavar="N")
     labels: tuple[str, ...] = flag(
@@ -24,12 +28,14 @@ class WorkerCommand(Command):
     budgets: tuple[str, ...] = flag(
         "--budget",
         "what all workers together may use of a model or provider in a minute; repeatable",
+        (),
         action="append",
         metavar="MODEL=REQUESTS[/TOKENS]",
     )
     quotas: tuple[str, ...] = flag(
         "--quota",
         "how many sessions of a tenant run at once, on all workers together; repeatable",
+        (),
         action="append",
         metavar="TENANT=N",
     )
