@@ -82,6 +82,8 @@ class Worker:
         self._wake: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_draining = False
+        self._interrupted: set[str] = set()
+        """The sessions whose runs `interrupt` ended."""
 
     @property
     def running(self) -> tuple[str, ...]:
@@ -129,6 +131,7 @@ class Worker:
         session = self._running.get(session_id)
         if session is None:
             return False
+        self._interrupted.add(session_id)
         await session.interrupt()
         return True
 
@@ -173,18 +176,23 @@ class Worker:
         """Run a claimed session until it has no more to do, and hand it back."""
         answered = claimed.asked
         finished: RunFinished | None = None
-        error: SandburError | None = None
+        error: SandburError | None = SandburError("The worker failed; this is a bug.")
         try:
             async with self._sessions.open(claimed) as session:
                 self._running[claimed.session_id] = session
                 while not self._is_draining:
                     message = await _next_message(session, claimed.status if finished is None else "")
-                    if message is None and _is_idle(session):
+                    if (
+                        message is None
+                        and _is_idle(session)
+                        and not (finished is None and _lacks_end(session, claimed))
+                    ):
                         break
                     finished = await self._follow(session, message)
                     if finished.status in _STOPPING:
                         break
                 answered = max(answered, session.opened.state.inbox_taken.queue)
+            error = None
         except SandburError as failed:
             error = failed
         finally:
@@ -221,7 +229,11 @@ class Worker:
         elif finished is not None:
             status = finished.status
             wake_at = None if status == "rate_limited" else ""
-        if self._is_draining and (finished is None or finished.status == "interrupted"):
+        is_cut = finished is not None and finished.status == "interrupted"
+        was_asked = claimed.session_id in self._interrupted
+        self._interrupted.discard(claimed.session_id)
+        if (is_cut and not was_asked) or (self._is_draining and finished is None):
+            # Whoever claims it next carries the open turn on.
             status, wake_at, attempts = "running", format_time(now), claimed.attempts
         if not await _in_thread(
             partial(self._claims.hand_back, claimed, status, wake_at, attempts, answered)
@@ -269,6 +281,13 @@ _STOPPING = ("needs_approval", "needs_decision", "rate_limited", "error", "inter
 def _is_idle(session: AgentSession[Any]) -> bool:
     opened = session.opened
     return opened.next_action == "prompt" and not opened.state.turn_open
+
+
+def _lacks_end(session: AgentSession[Any], claimed: Claimed) -> bool:
+    """Return whether the worker before died after the last step of a run, and before the run's end was
+    recorded.
+    """
+    return claimed.status == "running" and bool(len(session.opened.state.chat_history))
 
 
 async def _next_message(session: AgentSession[Any], status: str) -> str | None:

@@ -29,7 +29,7 @@ def said(line: str) -> dict[str, object]:
         (
             "worker --agent a:b --agent c:d --labels x,y --concurrency 2 --once",
             {
-                "name": "worker", "agents": ["a:b", "c:d"], "labels": ("x", "y"), "concurrency": 2,
+                "name": "worker", "agents": ("a:b", "c:d"), "labels": ("x", "y"), "concurrency": 2,
                 "once": True,
             },
         ),

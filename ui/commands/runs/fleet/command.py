@@ -14,22 +14,28 @@ class WorkerCommand(Command):
         ("sandbur worker --agent a:b --agent c:d --concurrency 8", "up to 8 sessions at once"),
         ("sandbur worker --agent a:b --once", "until no session waits, for cron"),
     )
-    agents: list[str] = flag(
-        "--agent", "runs the sessions of this agent; repeatable", action="append", metavar="MODULE:NAME"
+    agents: tuple[str, ...] = flag(
+        "--agent",
+        "runs the sessions of this agent; repeatable",
+        (),
+        action="append",
+        metavar="MODULE:NAME",
     )
     concurrency: int = flag("--concurrency", "sessions at once (4)", 4, type=count, metavar="N")
     labels: tuple[str, ...] = flag(
         "--labels", "sessions that need these labels may run here", (), type=names, metavar="A,B"
     )
-    budgets: list[str] = flag(
+    budgets: tuple[str, ...] = flag(
         "--budget",
         "what all workers together may use of a model or provider in a minute; repeatable",
+        (),
         action="append",
         metavar="MODEL=REQUESTS[/TOKENS]",
     )
-    quotas: list[str] = flag(
+    quotas: tuple[str, ...] = flag(
         "--quota",
         "how many sessions of a tenant run at once, on all workers together; repeatable",
+        (),
         action="append",
         metavar="TENANT=N",
     )
