@@ -17,7 +17,7 @@ from ...state.errors import SandburError
 from .access.token_book import Caller
 from .answers import JsonAnswer, RequestRefused, answer_error, make_error
 from .openapi import make_document
-from .routes.route import ApiRequest, Route, dump
+from .routes.route import ApiRequest, ApiRoute, dump
 from .service import Service
 
 _MOST_PROBLEMS = 5
@@ -26,7 +26,7 @@ _PAGE = """<!doctype html><meta charset="utf-8"><title>Sandbur</title>
 <a href="/v1/sessions">sessions</a>, <a href="/v1/agents">agents</a>.</p>"""
 
 
-def make_app(service: Service, routes: Sequence[Route]) -> Starlette:
+def make_app(service: Service, routes: Sequence[ApiRoute]) -> Starlette:
     """Return the application with these routes. A guard has to stand before it."""
     service.document = make_document(routes)
     # Errors of routing are answered here, too: in the one form of all errors.
@@ -60,7 +60,7 @@ async def _answer_bug(request: Request, error: Exception) -> Response:
     return make_error(500, "bug", "The server failed on this request. Its log says where.")
 
 
-def _make_endpoint(service: Service, route: Route) -> Callable[[Request], Awaitable[Response]]:
+def _make_endpoint(service: Service, route: ApiRoute) -> Callable[[Request], Awaitable[Response]]:
     """Return the function that answers a route and audits what it changed."""
 
     async def answer(request: Request) -> Response:
@@ -84,7 +84,7 @@ def _make_endpoint(service: Service, route: Route) -> Callable[[Request], Awaita
     return answer
 
 
-async def _answer(service: Service, route: Route, request: Request, caller: Caller | None) -> Response:
+async def _answer(service: Service, route: ApiRoute, request: Request, caller: Caller | None) -> Response:
     """Check a request and answer it; raises `RequestRefused` and `SandburError`."""
     store = service.store
     if route.scope is not None:
@@ -109,7 +109,7 @@ def _read_query(request: Request) -> dict[str, str]:
     return dict(pairs)
 
 
-async def _read_body(route: Route, request: Request) -> Any:
+async def _read_body(route: ApiRoute, request: Request) -> Any:
     """Return the JSON value of a body; raises `RequestRefused` if it is too large or not JSON."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":

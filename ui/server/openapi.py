@@ -13,7 +13,7 @@ from ...agent.runtime.version import VERSION
 from ...state.application import Usage
 from ...state.store.access_tokens import SCOPES
 from .routes import forms
-from .routes.route import Route
+from .routes.route import ApiRoute
 from .routes.table import EVENT_STREAM
 
 _REFERENCES = "#/components/schemas/{model}"
@@ -46,7 +46,7 @@ _EVENTS: dict[str, tuple[type, tuple[str, ...]]] = {
 """Type of an event -> its class and its fields in a stream. `_make_event_schemas` has the others."""
 
 
-def make_document(routes: Sequence[Route]) -> dict[str, Any]:
+def make_document(routes: Sequence[ApiRoute]) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of a server with these routes."""
     used = {form for route in routes for form in (route.answer, route.body) if form is not None}
     chosen: list[type[BaseModel]] = sorted({*used, forms.ErrorAnswer}, key=lambda form: form.__name__)
@@ -66,7 +66,7 @@ def make_document(routes: Sequence[Route]) -> dict[str, Any]:
     }
 
 
-def _make_operation(route: Route) -> dict[str, Any]:
+def _make_operation(route: ApiRoute) -> dict[str, Any]:
     found: dict[str, Any] = {
         "operationId": route.name,
         "summary": route.about,
@@ -83,7 +83,7 @@ def _make_operation(route: Route) -> dict[str, Any]:
     return found
 
 
-def _make_parameters(route: Route) -> list[dict[str, Any]]:
+def _make_parameters(route: ApiRoute) -> list[dict[str, Any]]:
     """Return the parameters in the path and in the query."""
     parameters: list[dict[str, Any]] = []
     for name in re.findall(r"{(\w+)}", route.path):
@@ -102,7 +102,7 @@ def _make_parameters(route: Route) -> list[dict[str, Any]]:
     return parameters
 
 
-def _make_content(route: Route) -> dict[str, Any]:
+def _make_content(route: ApiRoute) -> dict[str, Any]:
     if route.answer is not None:
         return {"schema": _refer(route.answer)}
     if route.media == EVENT_STREAM:
@@ -121,8 +121,8 @@ def _refer(form: type[BaseModel]) -> dict[str, Any]:
 def _make_event_schemas() -> dict[str, Any]:
     """Return a schema for each type of event, and `Event`, which is one of them."""
     usage = {name: one for name, one in Usage.model_json_schema()["properties"].items()}
-    pending = {"type": "array", "items": {"$ref": "#/components/schemas/WaitingCall"}}
-    steps = {"type": "array", "items": {"$ref": "#/components/schemas/PlanStep"}}
+    pending = {"type": "array", "items": {"$ref": "#/components/schemas/WaitingCallAnswer"}}
+    steps = {"type": "array", "items": {"$ref": "#/components/schemas/PlanStepEntryAnswer"}}
     texts: dict[str, Any] = {name: {"type": "string"} for name in ("status", "workflow_mode")}
     numbers: dict[str, Any] = {name: {"type": "integer"} for name in ("exit_code", "duration_ms")}
     others: dict[str, dict[str, Any]] = {

@@ -24,7 +24,7 @@ from ..cli.listener import address_of, is_loopback, listen
 from ..cli.open_session import read_overrides, tell_notice
 from ..terminal.drive import StopSignals, exit_code
 from ..terminal.terminal import put, say
-from .access.guard import Guard
+from .access.guard import ServerGuard
 from .access.token_book import TokenBook
 from .app import make_app
 from .command import ServeCommand
@@ -55,7 +55,7 @@ async def serve(command: ServeCommand) -> int:
         with listen(command.host, command.port, "serve") as listener:
             own_token = _make_own_token(store, is_loopback(listener))
             service = _make_service(command, settings, store, agents, own_token)
-            guard = Guard(
+            guard = ServerGuard(
                 make_app(service, ROUTES),
                 service.tokens,
                 service.audit,
@@ -121,7 +121,7 @@ def _make_service(
     )
 
 
-def _configure(app: Guard) -> Config:
+def _configure(app: ServerGuard) -> Config:
     # Internal errors of the server are bugs, so they go to the log for bugs.
     errors = logging.getLogger("uvicorn.error")
     errors.propagate = False

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import resource
+import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,11 +14,60 @@ from ...state.store.access_tokens import AuditTrail
 from ...state.store.store import Store
 from .access.token_book import TokenBook
 from .answers import RequestRefused
-from .metrics import Metrics
 from .session_runner import SessionRunner
 from .streams.session_feed import SessionFeeds
 
 MOST_STREAMS = 2000
+_BUCKETS_S = (0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
+
+
+class Metrics:
+    """The numbers of one process since its start."""
+
+    def __init__(self) -> None:
+        self._started = time.time()
+        self._requests: Counter[tuple[str, int]] = Counter()
+        self._durations: Counter[float] = Counter()
+        self._total_s = 0.0
+
+    def count(self, operation: str, status: int, duration_s: float) -> None:
+        """Count a request that was answered. Streams are counted at their end, without their duration."""
+        self._requests[operation, status] += 1
+        self._total_s += duration_s
+        self._durations[next((bound for bound in _BUCKETS_S if duration_s <= bound), float("inf"))] += 1
+
+    def render(self, gauges: Mapping[str, tuple[str, float]]) -> str:
+        """Return all numbers; `gauges` are name -> help and value of further ones."""
+        lines = _describe("sandbur_requests_total", "counter", "Answered requests.")
+        lines += [
+            f'sandbur_requests_total{{operation="{operation}",status="{status}"}} {count}'
+            for (operation, status), count in sorted(self._requests.items())
+        ]
+        lines += _describe("sandbur_request_seconds", "histogram", "Durations of requests.")
+        below = 0
+        for bound in (*_BUCKETS_S, float("inf")):
+            below += self._durations[bound]
+            name = "+Inf" if bound == float("inf") else f"{bound:g}"
+            lines.append(f'sandbur_request_seconds_bucket{{le="{name}"}} {below}')
+        lines += [
+            f"sandbur_request_seconds_sum {self._total_s:.6f}",
+            f"sandbur_request_seconds_count {below}",
+        ]
+        own = {
+            "sandbur_start_time_seconds": ("When the server started.", self._started),
+            "sandbur_memory_peak_bytes": ("The most memory that the process had.", _peak_bytes()),
+        }
+        for name, (about, value) in {**own, **gauges}.items():
+            lines += [*_describe(name, "gauge", about), f"{name} {value:.10g}"]
+        return "\n".join(lines) + "\n"
+
+
+def _peak_bytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+
+
+def _describe(name: str, kind: str, about: str) -> list[str]:
+    return [f"# HELP {name} {about}", f"# TYPE {name} {kind}"]
 
 
 @dataclass(slots=True)

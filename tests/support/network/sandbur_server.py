@@ -78,8 +78,14 @@ class RunningServer:
     def wait_for(self, session_id: str, *statuses: str) -> Any:
         """Wait until a session has one of these statuses; return its details."""
 
-        wait_for(lambda: self._read(session_id)["status"] in statuses, lambda: self._read(session_id))
-        return self._read(session_id)
+        found: list[Any] = []
+
+        def is_reached() -> bool:
+            found[:] = [self._read(session_id)]
+            return found[0]["status"] in statuses
+
+        wait_for(is_reached, lambda: found)
+        return found[0]
 
     def _read(self, session_id: str) -> Any:
         return self.ask("GET", f"/v1/sessions/{session_id}").json

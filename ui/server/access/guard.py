@@ -2,6 +2,8 @@
 
 import ipaddress
 import socket
+import time
+from collections import OrderedDict
 from collections.abc import Collection
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl
@@ -14,16 +16,45 @@ from ....state.store.access_tokens import AuditTrail
 from ...cli.listener import is_foreign_origin, is_local_host, read_host_name
 from ...report.markup import Html, join, tag
 from ..answers import SECURITY_HEADERS, JsonAnswer, make_error
-from .rate_limit import RateLimit
 from .token_book import Caller, TokenBook
 
 PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
 _SAFE_METHODS = ("GET", "HEAD")
 _FAILURES_A_MINUTE = 30
 _MOST_QUERY_BYTES = 8192
+_MOST_KEYS = 10_000
 
 
-class Guard:
+class RateLimit:
+    """A bucket of requests for each key: it refills steadily, and a full one allows a burst.
+
+    The oldest buckets are forgotten, so that many keys cost a bounded memory.
+    """
+
+    def __init__(self, per_minute: int, burst: int) -> None:
+        self._per_s = per_minute / 60
+        self._burst = float(burst)
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """Key -> the requests that are left, and when that was so."""
+
+    def take(self, key: str) -> float:
+        """Count a request. Return 0.0 if it may pass, or the seconds until one may."""
+        now = time.monotonic()
+        left, since = self._buckets.pop(key, (self._burst, now))
+        left = min(self._burst, left + (now - since) * self._per_s)
+        wait_s = 0.0 if left >= 1 else (1 - left) / self._per_s
+        self._buckets[key] = (left if wait_s else left - 1, now)
+        if len(self._buckets) > _MOST_KEYS:
+            self._buckets.popitem(last=False)
+        return wait_s
+
+    def is_empty(self, key: str) -> bool:
+        """Return whether the next request of this key would have to wait, without counting one."""
+        left, since = self._buckets.get(key, (self._burst, 0.0))
+        return left + (time.monotonic() - since) * self._per_s < 1
+
+
+class ServerGuard:
     """Lets a request through to the application if its host, its origin and its token are in order.
 
     The caller is then in `scope["state"]["caller"]`.

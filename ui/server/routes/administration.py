@@ -12,17 +12,17 @@ from . import forms
 from .route import ApiRequest
 
 
-async def check_health(request: ApiRequest) -> forms.Health:
+async def check_health(request: ApiRequest) -> forms.HealthAnswer:
     """Answer that the process works."""
-    return forms.Health(status="ok")
+    return forms.HealthAnswer(status="ok")
 
 
-async def check_readiness(request: ApiRequest) -> forms.Health:
+async def check_readiness(request: ApiRequest) -> forms.HealthAnswer:
     """Answer that the store can be read and that the server is not draining."""
     if request.service.feeds.is_draining:
         raise RequestRefused(503, "draining", "The server ends.")
     await request.store.database.offload(lambda: request.store.database.query("SELECT 1"))
-    return forms.Health(status="ok")
+    return forms.HealthAnswer(status="ok")
 
 
 async def show_metrics(request: ApiRequest) -> Response:
@@ -39,16 +39,18 @@ async def show_document(request: ApiRequest) -> Response:
     return JsonAnswer(request.service.document)
 
 
-async def list_agents(request: ApiRequest) -> forms.AgentList:
+async def list_agents(request: ApiRequest) -> forms.AgentListAnswer:
     """Answer with the agents of the server; new sessions get the first one unless they name another."""
-    return forms.AgentList(agents=[forms.AgentEntry(name=name) for name in request.service.agents])
+    return forms.AgentListAnswer(
+        agents=[forms.AgentEntryAnswer(name=name) for name in request.service.agents]
+    )
 
 
-async def list_tokens(request: ApiRequest) -> forms.TokenList:
+async def list_tokens(request: ApiRequest) -> forms.TokenListAnswer:
     """Answer with the tokens of the caller's tenant, without their texts."""
     database, tenant = request.store.database, request.who.tenant
     found = await database.offload(lambda: TokenTable(database).list_all(tenant))
-    return forms.TokenList(tokens=[forms.TokenEntry(**_describe(token)) for token in found])
+    return forms.TokenListAnswer(tokens=[forms.TokenEntryAnswer(**_describe(token)) for token in found])
 
 
 async def add_token(request: ApiRequest) -> forms.NewTokenAnswer:
@@ -63,24 +65,24 @@ async def add_token(request: ApiRequest) -> forms.NewTokenAnswer:
     return forms.NewTokenAnswer(**_describe(token), token=text)
 
 
-async def revoke_token(request: ApiRequest) -> forms.Deleted:
+async def revoke_token(request: ApiRequest) -> forms.DeletedAnswer:
     """Revoke a token of the caller's tenant."""
     database = request.store.database
     revoked = await database.offload(
         lambda: TokenTable(database).revoke(request.path["token_id"], request.who.tenant)
     )
     request.service.tokens.forget()
-    return forms.Deleted(deleted=[revoked.id])
+    return forms.DeletedAnswer(deleted=[revoked.id])
 
 
-async def list_audit(request: ApiRequest) -> forms.AuditPart:
+async def list_audit(request: ApiRequest) -> forms.AuditPartAnswer:
     """Answer with the newest entries of the tenant's audit trail."""
-    query = request.read_query(forms.AuditQuery)
+    query = request.read_query(forms.AuditQueryForm)
     database, audit = request.store.database, request.service.audit
     found = await database.offload(lambda: audit.list_newest(request.who.tenant, query.limit, query.before))
-    names = forms.AuditLine.model_fields
-    return forms.AuditPart(
-        entries=[forms.AuditLine(**{name: getattr(entry, name) for name in names}) for entry in found]
+    names = forms.AuditLineAnswer.model_fields
+    return forms.AuditPartAnswer(
+        entries=[forms.AuditLineAnswer(**{name: getattr(entry, name) for name in names}) for entry in found]
     )
 
 

@@ -31,31 +31,31 @@ class Form(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=False)
 
 
-class Answer(BaseModel):
+class AnswerForm(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class TextBlock(Form):
+class TextBlockForm(Form):
     type: Literal["text"]
     text: MessageText
 
 
-class FileSource(Form):
+class FileSourceForm(Form):
     data: str
     """The bytes as base64."""
 
 
-class FileBlock(Form):
+class FileBlockForm(Form):
     type: Literal["image", "document", "audio", "video"]
-    source: FileSource
+    source: FileSourceForm
     name: str = Field("", max_length=200)
 
 
-Block = Annotated[TextBlock | FileBlock, Field(discriminator="type")]
-Content = MessageText | Annotated[list[Block], Field(min_length=1, max_length=_MOST_BLOCKS)]
+Block = Annotated[TextBlockForm | FileBlockForm, Field(discriminator="type")]
+MessageContent = MessageText | Annotated[list[Block], Field(min_length=1, max_length=_MOST_BLOCKS)]
 
 
-class SessionQuery(Form):
+class SessionListQuery(Form):
     app: Label | None = None
     user: Label | None = None
     tag: Label | None = None
@@ -71,7 +71,7 @@ class SessionQuery(Form):
     )
 
 
-class SessionEntry(Answer):
+class SessionEntryAnswer(AnswerForm):
     id: str
     title: str
     status: str
@@ -85,12 +85,12 @@ class SessionEntry(Answer):
     cursor: str
 
 
-class SessionPage(Answer):
-    sessions: list[SessionEntry]
+class SessionPageAnswer(AnswerForm):
+    sessions: list[SessionEntryAnswer]
     next: str | None = Field(description="The `cursor` of the next page; null: this is the last one.")
 
 
-class WaitingCall(Answer):
+class WaitingCallAnswer(AnswerForm):
     call_id: str
     tool: str
     arguments: Any
@@ -99,14 +99,14 @@ class WaitingCall(Answer):
     model_config = ConfigDict(frozen=True, extra="allow")
 
 
-class PlanStep(Answer):
+class PlanStepEntryAnswer(AnswerForm):
     step_id: str
     description: str
     status: str
     summary: str
 
 
-class SessionDetails(Answer):
+class SessionDetailsAnswer(AnswerForm):
     id: str
     title: str
     status: str
@@ -122,72 +122,72 @@ class SessionDetails(Answer):
     steps: int
     mode: str
     goal: str | None
-    plan: list[PlanStep]
-    pending: list[WaitingCall]
+    plan: list[PlanStepEntryAnswer]
+    pending: list[WaitingCallAnswer]
     usage: dict[str, Any]
     last_event_id: str | None = Field(description="The id after which a stream has only what is new.")
 
 
-class NewSession(Form):
+class NewSessionForm(Form):
     agent: Label = Field("", description="The name of an agent of this server; empty: its first one.")
     session_id: SessionId | None = None
-    message: Content | None = Field(None, description="The first message, which starts a run.")
+    message: MessageContent | None = Field(None, description="The first message, which starts a run.")
     app: Label = ""
     user: Label = ""
     tags: Annotated[list[Label], Field(max_length=20)] = []
 
 
-class NewMessage(Form):
-    content: Content
+class NewMessageForm(Form):
+    content: MessageContent
 
 
-class Steering(Form):
+class SteeringForm(Form):
     text: MessageText
 
 
-class Renaming(Form):
+class RenamingForm(Form):
     title: Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
-class Accepted(Answer):
+class AcceptedAnswer(AnswerForm):
     """Something is stored, and a run works on it. The stream has what follows."""
 
     session_id: str
     last_event_id: str | None = Field(description="The id after which the stream has what follows.")
 
 
-class Approval(Form):
+class ApprovalForm(Form):
     calls: Annotated[list[Label], Field(max_length=200)] = Field(
         default=[], description="The ids of the calls; empty: all that wait for approval."
     )
     arguments: dict[str, Any] | None = Field(None, description="Edited arguments, for one call.")
 
 
-class Denial(Form):
+class DenialForm(Form):
     calls: Annotated[list[Label], Field(max_length=200)] = []
     reason: Annotated[str, StringConstraints(max_length=4000)] = ""
 
 
-class Settling(Form):
+class SettlingForm(Form):
     call: Label
     outcome: Settlement
     result: Annotated[str, StringConstraints(max_length=MOST_TEXT_CHARS)] = ""
 
 
-class ForkPlace(Form):
+class ForkPlaceForm(Form):
     at: int | None = Field(None, ge=0, le=2**31, description="The last step to share; null: the newest.")
 
 
-class Deleted(Answer):
+class DeletedAnswer(AnswerForm):
     deleted: list[str]
 
 
-class HistoryQuery(Form):
+class HistoryQueryForm(Form):
     first: int = Field(0, ge=0, le=2**31, description="The number of the first message.")
     limit: int = Field(50, ge=1, le=200)
 
 
-class HistoryMessage(Answer):
+class HistoryMessageAnswer(AnswerForm):
     number: int
     role: Literal["user", "assistant", "tool", "system", "damaged"]
     text: str
@@ -196,17 +196,17 @@ class HistoryMessage(Answer):
     files: list[dict[str, Any]]
 
 
-class HistoryPart(Answer):
+class HistoryPartAnswer(AnswerForm):
     total: int
-    messages: list[HistoryMessage]
+    messages: list[HistoryMessageAnswer]
 
 
-class StepQuery(Form):
+class StepQueryForm(Form):
     first: int = Field(0, ge=0, le=2**31)
     limit: int = Field(200, ge=1, le=1000)
 
 
-class StepEntry(Answer):
+class StepEntryAnswer(AnswerForm):
     seq: int
     at: str
     action: str
@@ -214,46 +214,46 @@ class StepEntry(Answer):
     text: str
 
 
-class StepPage(Answer):
+class StepPageAnswer(AnswerForm):
     total: int
-    steps: list[StepEntry]
+    steps: list[StepEntryAnswer]
 
 
-class EventQuery(Form):
+class EventQueryForm(Form):
     after: Annotated[str, StringConstraints(max_length=100)] | None = Field(
         None, description="An id as in the header Last-Event-ID, which counts if both are there."
     )
 
 
-class FileEntry(Answer):
+class FileEntryAnswer(AnswerForm):
     digest: str
     media_type: str
     size: int
     name: str
 
 
-class ChangedFile(Answer):
+class ChangedFileAnswer(AnswerForm):
     call_id: str
     path: str
 
 
-class FileList(Answer):
-    attached: list[FileEntry] = Field(description="The files in messages of the asked part.")
-    changed: list[ChangedFile] = Field(description="The files that calls changed, oldest first.")
+class FileListAnswer(AnswerForm):
+    attached: list[FileEntryAnswer] = Field(description="The files in messages of the asked part.")
+    changed: list[ChangedFileAnswer] = Field(description="The files that calls changed, oldest first.")
 
 
-class AgentEntry(Answer):
+class AgentEntryAnswer(AnswerForm):
     name: str
 
 
-class AgentList(Answer):
-    agents: list[AgentEntry]
+class AgentListAnswer(AnswerForm):
+    agents: list[AgentEntryAnswer]
 
 
 FactScopeName = Annotated[str, StringConstraints(pattern=r"^(user|project|agent:[ -~]{1,100})$")]
 
 
-class FactQuery(Form):
+class FactQueryForm(Form):
     text: Label = Field("", description="What the facts are about; empty: the newest ones.")
     scope: FactScopeName = Field("user", description="`user`, `project` or `agent:NAME`.")
     limit: int = Field(50, ge=1, le=200)
@@ -264,7 +264,7 @@ class NewFactForm(Form):
     scope: FactScopeName = "user"
 
 
-class FactEntry(Answer):
+class FactEntryAnswer(AnswerForm):
     id: str
     text: str
     kind: str
@@ -274,8 +274,8 @@ class FactEntry(Answer):
     created_at: str
 
 
-class FactList(Answer):
-    facts: list[FactEntry]
+class FactListAnswer(AnswerForm):
+    facts: list[FactEntryAnswer]
 
 
 class NewTokenForm(Form):
@@ -284,7 +284,7 @@ class NewTokenForm(Form):
     expires_at: Time | None = None
 
 
-class TokenEntry(Answer):
+class TokenEntryAnswer(AnswerForm):
     id: str
     name: str
     tenant: str
@@ -293,20 +293,20 @@ class TokenEntry(Answer):
     expires_at: str
 
 
-class NewTokenAnswer(TokenEntry):
+class NewTokenAnswer(TokenEntryAnswer):
     token: str = Field(description="The text of the token. It is shown only now.")
 
 
-class TokenList(Answer):
-    tokens: list[TokenEntry]
+class TokenListAnswer(AnswerForm):
+    tokens: list[TokenEntryAnswer]
 
 
-class AuditQuery(Form):
+class AuditQueryForm(Form):
     limit: int = Field(100, ge=1, le=1000)
     before: Annotated[str, StringConstraints(max_length=40)] = Field("", description="A time.")
 
 
-class AuditLine(Answer):
+class AuditLineAnswer(AnswerForm):
     at: str
     token: str
     request: str
@@ -314,21 +314,21 @@ class AuditLine(Answer):
     status: int
 
 
-class AuditPart(Answer):
-    entries: list[AuditLine]
+class AuditPartAnswer(AnswerForm):
+    entries: list[AuditLineAnswer]
 
 
-class Health(Answer):
+class HealthAnswer(AnswerForm):
     status: Literal["ok"]
 
 
-class ErrorBody(Answer):
+class ErrorBodyAnswer(AnswerForm):
     type: str
     message: str
     hint: str
 
 
-class ErrorAnswer(Answer):
+class ErrorAnswer(AnswerForm):
     """Every error has this form."""
 
-    error: ErrorBody
+    error: ErrorBodyAnswer

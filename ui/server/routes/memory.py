@@ -11,9 +11,9 @@ from . import forms
 from .route import ApiRequest
 
 
-async def find_facts(request: ApiRequest) -> forms.FactList:
+async def find_facts(request: ApiRequest) -> forms.FactListAnswer:
     """Answer with the facts of a scope that match a text, or with its newest ones."""
-    query = request.read_query(forms.FactQuery)
+    query = request.read_query(forms.FactQueryForm)
 
     def find() -> list[Fact]:
         memories = _open(request)
@@ -23,10 +23,10 @@ async def find_facts(request: ApiRequest) -> forms.FactList:
         return [hit.fact for hit in memories.search(query.text, scopes, query.limit)]
 
     found = await request.store.database.offload(find)
-    return forms.FactList(facts=[_describe(fact) for fact in found])
+    return forms.FactListAnswer(facts=[_describe(fact) for fact in found])
 
 
-async def add_fact(request: ApiRequest) -> forms.FactEntry:
+async def add_fact(request: ApiRequest) -> forms.FactEntryAnswer:
     """Add a fact of a person, or confirm the one with the same text."""
     wanted = request.read_body(forms.NewFactForm)
 
@@ -37,18 +37,18 @@ async def add_fact(request: ApiRequest) -> forms.FactEntry:
     return _describe(await request.store.database.offload(add))
 
 
-async def show_fact(request: ApiRequest) -> forms.FactEntry:
+async def show_fact(request: ApiRequest) -> forms.FactEntryAnswer:
     """Answer with one fact in any state."""
     return _describe(await request.store.database.offload(lambda: _get(request)))
 
 
-async def forget_fact(request: ApiRequest) -> forms.Deleted:
+async def forget_fact(request: ApiRequest) -> forms.DeletedAnswer:
     """Forget a fact with everything that was derived from it."""
 
     def forget() -> tuple[str, ...]:
         return _open(request).forget(_get(request).id).ids
 
-    return forms.Deleted(deleted=[*await request.store.database.offload(forget)])
+    return forms.DeletedAnswer(deleted=[*await request.store.database.offload(forget)])
 
 
 def _open(request: ApiRequest) -> Memories:
@@ -66,9 +66,9 @@ def _get(request: ApiRequest) -> Fact:
     return found[fact_id]
 
 
-def _describe(fact: Fact) -> forms.FactEntry:
+def _describe(fact: Fact) -> forms.FactEntryAnswer:
     scope = f"agent:{fact.scope.key}" if fact.scope.kind == "agent" else fact.scope.kind
-    return forms.FactEntry(
+    return forms.FactEntryAnswer(
         id=fact.id,
         text=fact.text,
         kind=fact.kind,

@@ -58,7 +58,7 @@ Handler = Callable[[ApiRequest], Awaitable[BaseModel | Response]]
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class ApiRoute:
     """A row of the table of routes."""
 
     method: str

@@ -24,9 +24,9 @@ _MOST_CHANGED = 1000
 _DOWNLOAD = {"content-disposition": "attachment", "content-security-policy": "sandbox; default-src 'none'"}
 
 
-async def list_page(request: ApiRequest) -> forms.SessionPage:
+async def list_page(request: ApiRequest) -> forms.SessionPageAnswer:
     """Answer with one page of sessions."""
-    query = request.read_query(forms.SessionQuery)
+    query = request.read_query(forms.SessionListQuery)
     wanted = SessionQuery(
         app=query.app,
         user=query.user,
@@ -40,27 +40,27 @@ async def list_page(request: ApiRequest) -> forms.SessionPage:
         parent=query.parent,
         children=query.children,
     )
-    names = forms.SessionEntry.model_fields
+    names = forms.SessionEntryAnswer.model_fields
     found = [
-        forms.SessionEntry(
+        forms.SessionEntryAnswer(
             **{name: getattr(info, name) for name in names if name != "tags"}, tags=[*info.tags]
         )
         async for info in list_sessions(request.store, wanted)
     ]
     page = found[: query.limit]
-    return forms.SessionPage(sessions=page, next=page[-1].cursor if len(found) > len(page) else None)
+    return forms.SessionPageAnswer(sessions=page, next=page[-1].cursor if len(found) > len(page) else None)
 
 
-async def show_session(request: ApiRequest) -> forms.SessionDetails:
+async def show_session(request: ApiRequest) -> forms.SessionDetailsAnswer:
     """Answer with one session: its labels, its plan, its waiting calls, its usage."""
     return await request.store.database.offload(lambda: _read_details(request.store, request.session_id))
 
 
-def _read_details(store: Store, session_id: str) -> forms.SessionDetails:
+def _read_details(store: Store, session_id: str) -> forms.SessionDetailsAnswer:
     summary, settings = store.index.summary(session_id), store.index.settings(session_id)
     position = load_position(store.database, session_id)
     fields = position.fields
-    return forms.SessionDetails(
+    return forms.SessionDetailsAnswer(
         id=summary.id,
         title=summary.title,
         status=summary.status,
@@ -77,13 +77,13 @@ def _read_details(store: Store, session_id: str) -> forms.SessionDetails:
         mode=fields.get("execution_mode", settings.mode),
         goal=fields.get("current_goal"),
         plan=[
-            forms.PlanStep(
+            forms.PlanStepEntryAnswer(
                 step_id=step.step_id, description=step.description, status=step.status, summary=step.analysis
             )
             for step in list_plan_steps(fields)
         ],
         pending=[
-            forms.WaitingCall.model_validate(one)
+            forms.WaitingCallAnswer.model_validate(one)
             for one in pending_objects(list_waiting_calls(fields, position.asked))
         ],
         usage=fields.get("usage") or {},
@@ -99,19 +99,19 @@ def find_last_event_id(store: Store, session_id: str) -> str | None:
     return f"{session_id}_{(count.records - 1) * EVENTS_PER_ROW + EVENTS_PER_ROW - 1}"
 
 
-async def read_history(request: ApiRequest) -> forms.HistoryPart:
+async def read_history(request: ApiRequest) -> forms.HistoryPartAnswer:
     """Answer with a part of the main history."""
-    query, database = request.read_query(forms.HistoryQuery), request.store.database
+    query, database = request.read_query(forms.HistoryQueryForm), request.store.database
     page = await database.offload(
         lambda: load_history_page(database, request.session_id, query.first, query.limit)
     )
     messages = [_describe_message(number, one) for number, one in enumerate(page.messages, query.first)]
-    return forms.HistoryPart(total=page.total, messages=messages)
+    return forms.HistoryPartAnswer(total=page.total, messages=messages)
 
 
-def _describe_message(number: int, message: Message | None) -> forms.HistoryMessage:
+def _describe_message(number: int, message: Message | None) -> forms.HistoryMessageAnswer:
     if message is None:
-        return forms.HistoryMessage(
+        return forms.HistoryMessageAnswer(
             number=number, role="damaged", text="", tool_uses=[], tool_results=[], files=[]
         )
     uses: list[Object] = [
@@ -127,7 +127,7 @@ def _describe_message(number: int, message: Message | None) -> forms.HistoryMess
         }
         for result in message.tool_results
     ]
-    return forms.HistoryMessage(
+    return forms.HistoryMessageAnswer(
         number=number,
         role=message.role,
         text=message.text,
@@ -137,25 +137,25 @@ def _describe_message(number: int, message: Message | None) -> forms.HistoryMess
     )
 
 
-def _describe_file(file: Any) -> forms.FileEntry:
+def _describe_file(file: Any) -> forms.FileEntryAnswer:
     name = str(getattr(file, "name", "") or "")
-    return forms.FileEntry(digest=file.sha256, media_type=file.media_type, size=file.size, name=name)
+    return forms.FileEntryAnswer(digest=file.sha256, media_type=file.media_type, size=file.size, name=name)
 
 
-async def list_steps(request: ApiRequest) -> forms.StepPage:
+async def list_steps(request: ApiRequest) -> forms.StepPageAnswer:
     """Answer with the steps of the session and its ancestors, each in one line."""
-    query, store = request.read_query(forms.StepQuery), request.store
+    query, store = request.read_query(forms.StepQueryForm), request.store
     steps = await store.database.offload(lambda: list_timeline(store.database, request.session_id))
     page = [
-        forms.StepEntry(seq=step.seq, at=step.at, action=step.action, kind=step.kind, text=step.text)
+        forms.StepEntryAnswer(seq=step.seq, at=step.at, action=step.action, kind=step.kind, text=step.text)
         for step in steps[query.first : query.first + query.limit]
     ]
-    return forms.StepPage(total=len(steps), steps=page)
+    return forms.StepPageAnswer(total=len(steps), steps=page)
 
 
-async def list_files(request: ApiRequest) -> forms.FileList:
+async def list_files(request: ApiRequest) -> forms.FileListAnswer:
     """Answer with the files of a part of the history, and with the files that calls changed."""
-    query, database = request.read_query(forms.HistoryQuery), request.store.database
+    query, database = request.read_query(forms.HistoryQueryForm), request.store.database
     page = await database.offload(
         lambda: load_history_page(database, request.session_id, query.first, query.limit)
     )
@@ -163,13 +163,13 @@ async def list_files(request: ApiRequest) -> forms.FileList:
         lambda: list(islice(list_changed_paths(database, request.session_id), _MOST_CHANGED))
     )
     files = [file for message in page.messages if message is not None for file in message.files]
-    return forms.FileList(
+    return forms.FileListAnswer(
         attached=[_describe_file(file) for file in files if file.is_stored],
-        changed=[forms.ChangedFile(call_id=call_id, path=path) for _, call_id, path in changes],
+        changed=[forms.ChangedFileAnswer(call_id=call_id, path=path) for _, call_id, path in changes],
     )
 
 
-async def read_file(request: ApiRequest) -> Response:
+async def download_file(request: ApiRequest) -> Response:
     """Answer with the bytes of a file in a message of this session or its ancestors, as a download."""
     digest, store = request.path["digest"], request.store
 
@@ -187,7 +187,7 @@ async def read_file(request: ApiRequest) -> Response:
 async def stream_events(request: ApiRequest) -> Response:
     """Answer with a stream of the events of the session."""
     service, caller = request.service, request.who
-    last_id = request.headers.get("last-event-id") or request.read_query(forms.EventQuery).after
+    last_id = request.headers.get("last-event-id") or request.read_query(forms.EventQueryForm).after
     service.require_stream_place()
 
     async def may_go_on() -> bool:

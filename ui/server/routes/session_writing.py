@@ -20,9 +20,9 @@ from .route import ApiRequest
 from .session_reading import find_last_event_id, show_session
 
 
-async def create_session(request: ApiRequest) -> forms.Accepted:
+async def create_session(request: ApiRequest) -> forms.AcceptedAnswer:
     """Begin a session. With a message, its run starts."""
-    wanted, runner = request.read_body(forms.NewSession), request.service.runner
+    wanted, runner = request.read_body(forms.NewSessionForm), request.service.runner
     session_id = wanted.session_id or str(uuid.uuid4())
     content = None if wanted.message is None else read_content(wanted.message)
     name = wanted.agent or next(iter(request.service.agents))
@@ -30,33 +30,33 @@ async def create_session(request: ApiRequest) -> forms.Accepted:
     await runner.create(request.store, name, session_id, labels)
     if content is not None:
         await runner.send(request.store, session_id, content)
-    return forms.Accepted(session_id=session_id, last_event_id=None)
+    return forms.AcceptedAnswer(session_id=session_id, last_event_id=None)
 
 
-async def send_message(request: ApiRequest) -> forms.Accepted:
+async def send_message(request: ApiRequest) -> forms.AcceptedAnswer:
     """Store a message; a run answers it, after those that wait already."""
-    content = read_content(request.read_body(forms.NewMessage).content)
+    content = read_content(request.read_body(forms.NewMessageForm).content)
     accepted = _accept(request)
     await request.service.runner.send(request.store, request.session_id, content)
     return accepted
 
 
-async def steer_session(request: ApiRequest) -> forms.Accepted:
+async def steer_session(request: ApiRequest) -> forms.AcceptedAnswer:
     """Store a message for the run that works now: its next model call contains it."""
     accepted = _accept(request)
-    text = request.read_body(forms.Steering).text
+    text = request.read_body(forms.SteeringForm).text
     await request.service.runner.steer(request.store, request.session_id, text)
     return accepted
 
 
-async def continue_session(request: ApiRequest) -> forms.Accepted:
+async def continue_session(request: ApiRequest) -> forms.AcceptedAnswer:
     """Go on with an interrupted run."""
     accepted = _accept(request)
     await request.service.runner.go_on(request.store, request.session_id)
     return accepted
 
 
-async def cancel_run(request: ApiRequest) -> forms.Accepted:
+async def cancel_run(request: ApiRequest) -> forms.AcceptedAnswer:
     """Interrupt the run of a session. It can be continued."""
     accepted = _accept(request)
     if not await request.service.runner.cancel(request.session_id):
@@ -64,9 +64,9 @@ async def cancel_run(request: ApiRequest) -> forms.Accepted:
     return accepted
 
 
-async def approve_calls(request: ApiRequest) -> forms.Accepted:
+async def approve_calls(request: ApiRequest) -> forms.AcceptedAnswer:
     """Approve calls that wait, and go on."""
-    wanted = request.read_body(forms.Approval)
+    wanted = request.read_body(forms.ApprovalForm)
     calls = _select_calls(request, wanted.calls)
     if wanted.arguments is not None and len(calls) != 1:
         raise UsageError("Edited arguments are for one call.", "Name the id of this call.")
@@ -74,39 +74,39 @@ async def approve_calls(request: ApiRequest) -> forms.Accepted:
     return await _decide(request, [make_decision(one, "approve", arguments=arguments) for one in calls])
 
 
-async def deny_calls(request: ApiRequest) -> forms.Accepted:
+async def deny_calls(request: ApiRequest) -> forms.AcceptedAnswer:
     """Deny calls that wait, and go on: the model reads the reason."""
-    wanted = request.read_body(forms.Denial)
+    wanted = request.read_body(forms.DenialForm)
     calls = _select_calls(request, wanted.calls)
     return await _decide(request, [make_decision(one, "deny", wanted.reason) for one in calls])
 
 
-async def settle_call(request: ApiRequest) -> forms.Accepted:
+async def settle_call(request: ApiRequest) -> forms.AcceptedAnswer:
     """Say what became of a call whose outcome is unknown, and go on."""
-    wanted = request.read_body(forms.Settling)
+    wanted = request.read_body(forms.SettlingForm)
     return await _decide(request, [make_decision(wanted.call, wanted.outcome, wanted.result)])
 
 
-async def fork_session(request: ApiRequest) -> forms.Accepted:
+async def fork_session(request: ApiRequest) -> forms.AcceptedAnswer:
     """Begin a session that continues this one after a step."""
-    new_id = await branch(request.store, request.session_id, request.read_body(forms.ForkPlace).at)
-    return forms.Accepted(session_id=new_id, last_event_id=None)
+    new_id = await branch(request.store, request.session_id, request.read_body(forms.ForkPlaceForm).at)
+    return forms.AcceptedAnswer(session_id=new_id, last_event_id=None)
 
 
-async def rename_session(request: ApiRequest) -> forms.SessionDetails:
+async def rename_session(request: ApiRequest) -> forms.SessionDetailsAnswer:
     """Change the title."""
-    title, store = request.read_body(forms.Renaming).title, request.store
+    title, store = request.read_body(forms.RenamingForm).title, request.store
     await store.database.offload(lambda: store.rename(request.session_id, title))
     return await show_session(request)
 
 
-async def delete_session(request: ApiRequest) -> forms.Deleted:
+async def delete_session(request: ApiRequest) -> forms.DeletedAnswer:
     """Delete a session and its sub-agents."""
     store = request.store
-    return forms.Deleted(deleted=await store.database.offload(lambda: store.delete(request.session_id)))
+    return forms.DeletedAnswer(deleted=await store.database.offload(lambda: store.delete(request.session_id)))
 
 
-def read_content(content: str | Sequence[forms.TextBlock | forms.FileBlock]) -> UserContent:
+def read_content(content: str | Sequence[forms.TextBlockForm | forms.FileBlockForm]) -> UserContent:
     """Return the content of a message; raises `UsageError` for an empty text or a bad file."""
     if isinstance(content, str):
         if not content.strip():
@@ -115,8 +115,8 @@ def read_content(content: str | Sequence[forms.TextBlock | forms.FileBlock]) -> 
     return tuple(_read_block(block) for block in content)
 
 
-def _read_block(block: forms.TextBlock | forms.FileBlock) -> str | AttachedFile:
-    if isinstance(block, forms.TextBlock):
+def _read_block(block: forms.TextBlockForm | forms.FileBlockForm) -> str | AttachedFile:
+    if isinstance(block, forms.TextBlockForm):
         return block.text
     try:
         content = base64.b64decode(block.source.data, validate=True)
@@ -125,9 +125,9 @@ def _read_block(block: forms.TextBlock | forms.FileBlock) -> str | AttachedFile:
     return attachment_from_bytes(content, block.name or block.type)
 
 
-def _accept(request: ApiRequest) -> forms.Accepted:
+def _accept(request: ApiRequest) -> forms.AcceptedAnswer:
     last = find_last_event_id(request.store, request.session_id)
-    return forms.Accepted(session_id=request.session_id, last_event_id=last)
+    return forms.AcceptedAnswer(session_id=request.session_id, last_event_id=last)
 
 
 def _select_calls(request: ApiRequest, named: Sequence[str]) -> list[str]:
@@ -145,7 +145,7 @@ def _select_calls(request: ApiRequest, named: Sequence[str]) -> list[str]:
     return [*named] or waiting
 
 
-async def _decide(request: ApiRequest, decisions: Sequence[CallDecision]) -> forms.Accepted:
+async def _decide(request: ApiRequest, decisions: Sequence[CallDecision]) -> forms.AcceptedAnswer:
     accepted = _accept(request)
     signed = [one.model_copy(update={"by": request.who.name}) for one in decisions]
     await request.service.runner.decide(request.store, request.session_id, signed)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from openapi_spec_validator import validate
 from support.network.sandbur_server import RunningServer, serve
 
-from sandbur.ui.server.routes.route import Route
+from sandbur.ui.server.routes.route import ApiRoute
 from sandbur.ui.server.routes.table import ROUTES
 
 
@@ -104,7 +104,7 @@ VALUES = st.recursive(
 SENT = [route for route in ROUTES if route.media != "text/event-stream" and route.name != "revoke_token"]
 
 
-def bodies(route: Route) -> st.SearchStrategy[Any]:
+def bodies(route: ApiRoute) -> st.SearchStrategy[Any]:
     """Return bodies that are nearly in the form of a route, and others."""
     if route.body is None:
         return st.none()
@@ -114,7 +114,7 @@ def bodies(route: Route) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def requests(draw: st.DrawFn) -> tuple[Route, str, Any]:
+def requests(draw: st.DrawFn) -> tuple[ApiRoute, str, Any]:
     route = draw(st.sampled_from(SENT))
     path = route.path
     for name in ("session_id", "fact_id", "token_id", "digest"):
@@ -128,7 +128,7 @@ def requests(draw: st.DrawFn) -> tuple[Route, str, Any]:
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(request=requests())
 def test_bad_input_on_any_route_is_answered_in_the_form_of_errors(
-    server: RunningServer, request: tuple[Route, str, Any]
+    server: RunningServer, request: tuple[ApiRoute, str, Any]
 ) -> None:
     route, path, body = request
     if route.name == "delete_session" and "/s1" in path:

@@ -13,7 +13,7 @@ from support.network.sandbur_server import RunningServer, serve
 
 from sandbur.state.store.access_tokens import SCOPES, AccessToken, Scope, TokenTable
 from sandbur.state.store.store import Store
-from sandbur.ui.server.routes.route import Route
+from sandbur.ui.server.routes.route import ApiRoute
 from sandbur.ui.server.routes.table import ROUTES
 
 SECRET = "xylophone"
@@ -57,7 +57,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     store.close()
 
 
-def fill(served: Served, route: Route) -> str:
+def fill(served: Served, route: ApiRoute) -> str:
     """Return the path of a route with what belongs to the tenant `red`."""
     values = {"session_id": "reds", "fact_id": served.fact, "token_id": served.token_id, "digest": "0" * 64}
     return re.sub(r"{(\w+)}", lambda found: values[found[1]], route.path)
@@ -74,19 +74,19 @@ BODIES: dict[str, Any] = {
 }
 
 
-def body_of(route: Route) -> Any:
+def body_of(route: ApiRoute) -> Any:
     return BODIES.get(route.name, {}) if route.body is not None else None
 
 
 @pytest.mark.parametrize("route", PROTECTED, ids=ids)
-def test_without_a_token_a_route_answers_401_and_nothing_else(served: Served, route: Route) -> None:
+def test_without_a_token_a_route_answers_401_and_nothing_else(served: Served, route: ApiRoute) -> None:
     answer = served.running.ask(route.method, fill(served, route), body_of(route), token="")
     assert answer.status == 401
     assert set(answer.json) == {"error"}
 
 
 @pytest.mark.parametrize("route", PROTECTED, ids=ids)
-def test_a_token_without_the_scope_of_a_route_is_refused(served: Served, route: Route) -> None:
+def test_a_token_without_the_scope_of_a_route_is_refused(served: Served, route: ApiRoute) -> None:
     for scope in SCOPES:
         if scope != route.scope:
             token = served.tokens[f"red-{scope}"]
@@ -95,7 +95,7 @@ def test_a_token_without_the_scope_of_a_route_is_refused(served: Served, route: 
 
 
 @pytest.mark.parametrize("route", PROTECTED, ids=ids)
-def test_no_route_shows_or_changes_anything_of_another_tenant(served: Served, route: Route) -> None:
+def test_no_route_shows_or_changes_anything_of_another_tenant(served: Served, route: ApiRoute) -> None:
     before = [row for table in ("heads", "facts", "inbox") for row in dump(served, table)]
     answer = served.running.ask(route.method, fill(served, route), body_of(route), served.tokens["blue"])
     assert SECRET.encode() not in answer.body
