@@ -78,7 +78,7 @@ class TokenTable:
         if not _TENANT.fullmatch(tenant):
             raise UsageError("The name of a tenant has up to 64 letters, digits and any of _ . @ -")
         text = PREFIX + secrets.token_urlsafe(32)
-        kept = tuple(scope for scope in SCOPES if scope in scopes)
+        kept: tuple[Scope, ...] = tuple(scope for scope in SCOPES if scope in scopes)
         token = AccessToken(secrets.token_hex(4), name, tenant, kept, now(), expires_at)
         row = {**token._asdict(), "digest": _digest(text), "scopes": ",".join(kept)}
         self._database.commit([insert("tokens", row)])

@@ -89,7 +89,7 @@ class RecordFeed:
         self._fields: Fields = {} if before is None else before.fields
         self._trace = _find_last_trace(database, session_id, after_row)
         self._asked = _load_request(database, self._fields)
-        self.row = after_row
+        self.row: int = after_row
         """The newest row that was read."""
         self._open: Iterator[FeedItem] | None = None
 

@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,7 +93,7 @@ class RunningServer:
     @contextmanager
     def stream(
         self, session_id: str, last_id: str = "", port: int | None = None
-    ) -> Iterator[Iterator[Event]]:
+    ) -> Generator[Iterator[Event]]:
         """Open a stream, and yield its events."""
         connection = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=TIMEOUT_S)
         resumed = {"last-event-id": last_id} if last_id else {}
@@ -129,7 +129,7 @@ def read_events(lines: Any) -> Iterator[Event]:
 
 
 @contextmanager
-def serve(home: Path, *flags: str, model: str = "demo", store: str = "") -> Iterator[RunningServer]:
+def serve(home: Path, *flags: str, model: str = "demo", store: str = "") -> Generator[RunningServer]:
     """Start `sandbur serve` on a free port with its data below `home`."""
     home.mkdir(exist_ok=True)
     folder = home / "work"

@@ -125,7 +125,11 @@ def requests(draw: st.DrawFn) -> tuple[ApiRoute, str, Any]:
     return route, f"{path}?{urlencode(pairs)}", draw(bodies(route))
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=300,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(request=requests())
 def test_bad_input_on_any_route_is_answered_in_the_form_of_errors(
     server: RunningServer, request: tuple[ApiRoute, str, Any]

@@ -61,7 +61,8 @@ class SessionFeed:
     @property
     def next_row(self) -> int:
         """The number of the row that was not read yet; a large number before the first read."""
-        return 2**62 if self._reader is None else self._reader.row + 1
+        reader = self._reader
+        return 2**62 if reader is None else reader.row + 1
 
     def hint(self) -> None:
         """Read the store soon."""
