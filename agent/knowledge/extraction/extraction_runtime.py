@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from ....actions.ports import Tool, ToolSource
 from ....actions.ports.events import Event, RunFinished, RunStarted
 from ....actions.turn.bugs_logged import BugsLogged
 from ....state.errors import SandburError, SessionHeld, SessionMoved
 from ....state.memory.extractions import MOST_ATTEMPTS, Extractions
+from ....state.memory.proposals import Proposals
 from ....state.session import SessionSettings
 from ...runtime.agent_definition import PLAIN, Definition
 from ...runtime.extension_runtime import ExtensionRuntime, ProcessContext, SessionAdditions, SessionContext
 from ...session.observers import Observer
+from ..memory.memories import open_facts
+from ..memory.scopes import find_scopes
 from .extraction_job import ExtractionJob, ExtractionReport
 
 ResultT = TypeVar("ResultT")
@@ -33,6 +37,16 @@ class ExtractionRuntime(ExtensionRuntime):
         super().__init__(process)
         self._workers: dict[tuple[str, str], ExtractionWorker] = {}
         """Name of the agent and working folder -> what reads the sessions of both."""
+
+    def tool_sources(
+        self, session: SessionSettings, definition: Definition, needs_model: bool
+    ) -> Sequence[ToolSource]:
+        is_of_person = self.process.of_command and session.spawned_by is None and needs_model
+        if not is_of_person or self._find_mode(session, definition) == "off":
+            return ()
+        proposals = Proposals(open_facts(self.process.store))
+        scopes = find_scopes(Path(session.cwd), session.user).all
+        return (_WaitingFacts(lambda: proposals.count(scopes)),)
 
     def open_session(self, context: SessionContext) -> SessionAdditions:
         settings, definition = context.settings, context.definition
@@ -165,6 +179,29 @@ class ExtractionWorker:
 
     async def _offload(self, work: Callable[[], ResultT]) -> ResultT:
         return await self._process.store.database.offload(work)
+
+
+class _WaitingFacts:
+    """A tool source without tools, whose notice says how many facts wait for the person."""
+
+    name = "extraction"
+
+    def __init__(self, count: Callable[[], int]) -> None:
+        self._count = count
+        self._waiting = 0
+
+    async def tools(self) -> Sequence[Tool]:
+        self._waiting = await asyncio.to_thread(self._count)
+        return ()
+
+    def notices(self) -> Sequence[str]:
+        if not self._waiting:
+            return ()
+        what = "fact waits" if self._waiting == 1 else "facts wait"
+        return (f"{self._waiting} proposed {what} for you: /memory review",)
+
+    async def aclose(self) -> None:
+        """Do nothing: the source holds nothing open."""
 
 
 class _RunWatcher(Observer):

@@ -15,6 +15,7 @@ from sandbur.state.memory.fact_store import FactStore, NewFact
 from sandbur.state.memory.facts import FactScope, Provenance
 from sandbur.state.memory.proposals import Proposals
 from sandbur.state.store.store import Store
+from sandbur.ui.chat.decisions.questions import GivenAnswer
 from sandbur.ui.commands.knowledge.memory.slash import list_memory_choices
 
 
@@ -184,6 +185,25 @@ async def test_the_chat_has_the_same_verbs(tmp_path: Path) -> None:
         assert "needs an ID" in await read(desk, "/memory show")
         assert "has no 'dance'" in await read(desk, "/memory dance")
     assert "forget" in [offer.text for offer in list_memory_choices(None)]
+
+
+async def test_the_chat_asks_about_each_proposal(tmp_path: Path) -> None:
+    async with slash_desk(tmp_path, ScriptedModel()) as desk:
+        facts = FactStore(desk.runtime.store.database)
+        scope = FactScope(kind="project", key=str(Path(desk.session.settings.cwd).resolve()))
+        for number, text in enumerate(("The port is 8080", "The cat is black", "The sky is blue")):
+            Proposals(facts).propose(NewFact(text, scope), f"id{number}")
+        picks: list[Any] = desk.picks
+        picks += [GivenAnswer("y"), GivenAnswer(text="The cat is white"), GivenAnswer("n")]
+        reviewed = await read(desk, "/memory review")
+        assert "3 of 3" in reviewed
+        assert "Accepted: fact id0." in reviewed
+        assert "Rejected." in reviewed
+        listed = await read(desk, "/memory list")
+        assert "The port is 8080" in listed
+        assert "The cat is white" in listed
+        assert "blue" not in listed
+        assert "No fact waits for you." in await read(desk, "/memory review")
 
 
 def test_control_characters_of_a_fact_do_not_reach_the_screen(command: Command) -> None:
