@@ -11,7 +11,7 @@ from ...state.store.store import Store
 from . import blocks, words
 from .compose import compose_report, title_of
 from .markdown import markdown
-from .markup import CitedFiles, Html, block, join, opening, prose, tag
+from .markup import FilesByCitation, Html, block, join, opening, prose, tag
 from .style import CSS
 
 _DIFF_CLASSES = {"+": "a", "-": "d", "@": "h"}
@@ -125,7 +125,7 @@ def _render_text(one: blocks.Heading | blocks.Note | blocks.Turn | blocks.Prose 
             return fold(one.title, text, is_open=one.is_open) if one.title else div("utterance", text)
 
 
-def _render_prose(one: blocks.Prose, files: CitedFiles) -> Html:
+def _render_prose(one: blocks.Prose, files: FilesByCitation) -> Html:
     """Return a text with links to the files that it cites."""
     text = _cut_prose(one.text, files)
     return fold(one.title, text, classes="line") if one.title else div("utterance", text)
@@ -185,7 +185,7 @@ def _render_diff(diff: FileDiff) -> Html:
     return fold(summary, tag("pre", *rows, class_="diff"), is_open=len(diff.lines) <= _OPEN_DIFF_LINES)
 
 
-def _cut_prose(cut: CutText, files: CitedFiles) -> Html:
+def _cut_prose(cut: CutText, files: FilesByCitation) -> Html:
     text = prose(cut.text, files)
     return join(text, _describe_cut(cut), prose(cut.tail, files)) if cut.left_out else text
 

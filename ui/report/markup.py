@@ -71,12 +71,12 @@ class _Parser(MarkdownIt):
 
 _PARSER = _Parser("commonmark", {"html": False}).enable(["strikethrough", "table"]).disable("image")
 add_citation_rule(_PARSER, "citation")
-CitedFiles = Mapping[str, CitedFile]
+FilesByCitation = Mapping[str, CitedFile]
 """Citation -> its file."""
-_NONE_CITED: CitedFiles = MappingProxyType({})
+_NONE_CITED: FilesByCitation = MappingProxyType({})
 
 
-def prose(text: str, files: CitedFiles = _NONE_CITED) -> Html:
+def prose(text: str, files: FilesByCitation = _NONE_CITED) -> Html:
     """Return the Markdown of a person or a model: no HTML, no pictures, links to the web and to mail only.
 
     The citations in `files` are links to the files, and say what is wrong with them.
@@ -91,7 +91,7 @@ def _render_citation(text: str, file: CitedFile) -> Html:
     return join(cited, " ", tag("span", f"({file.note})", class_="soft")) if file.note else cited
 
 
-def _render_tokens(tokens: Iterable[Token], files: CitedFiles) -> Iterator[Html]:
+def _render_tokens(tokens: Iterable[Token], files: FilesByCitation) -> Iterator[Html]:
     """Yield the tokens as HTML.
 
     Texts are sanitized here again, because entities and addresses were decoded by the parser.

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, Literal, NamedTuple
 
 from .line_chunks import Chunk, chunk_lines
-from .structured_chunks import MOST_PARSED_CHARS, Definition, chunk_definitions, find_first_line
+from .structured_chunks import MOST_PARSED_CHARS, CodeDefinition, chunk_definitions, find_first_line
 
 
 class _Grammar(NamedTuple):
@@ -98,14 +98,16 @@ def _make_parser(grammar: _Grammar) -> Any:
         return None
 
 
-def _list_definitions(parent: Any, lines: Sequence[str], comments: tuple[str, ...]) -> Iterator[Definition]:
+def _list_definitions(
+    parent: Any, lines: Sequence[str], comments: tuple[str, ...]
+) -> Iterator[CodeDefinition]:
     for node in parent.named_children:
         defined = _find_definition(node)
         if defined is not None:
             begin = find_first_line(lines, node.start_point.row, comments)
             stop = node.end_point.row + (node.end_point.column > 0)
             inner = _list_definitions(defined, lines, comments) if _is(defined, "container") else ()
-            yield Definition(begin, stop, _find_name(defined), tuple(inner))
+            yield CodeDefinition(begin, stop, _find_name(defined), tuple(inner))
         elif _is(node, "body"):
             yield from _list_definitions(node, lines, comments)
 

@@ -21,7 +21,7 @@ _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 """The exceptions of the parser for a text that is not Python."""
 
 
-class Definition(NamedTuple):
+class CodeDefinition(NamedTuple):
     """A function, a class or another part of code that has a name."""
 
     begin: int
@@ -29,7 +29,7 @@ class Definition(NamedTuple):
     stop: int
     """The index of the line after its last line."""
     name: str
-    inner: Sequence[Definition] = ()
+    inner: Sequence[CodeDefinition] = ()
     """The definitions in it, at which it is split if it is too large."""
 
 
@@ -96,7 +96,7 @@ def chunk_python(text: str) -> list[Chunk]:
 
 
 def chunk_definitions(
-    lines: Sequence[str], definitions: Sequence[Definition], start: int, end: int, outer: str = ""
+    lines: Sequence[str], definitions: Sequence[CodeDefinition], start: int, end: int, outer: str = ""
 ) -> Iterator[Chunk]:
     """Yield the chunks of the lines from index `start` to before `end`, which contain `definitions`.
 
@@ -123,13 +123,13 @@ def find_first_line(lines: Sequence[str], begin: int, marks: tuple[str, ...]) ->
     return begin
 
 
-def _list_definitions(lines: Sequence[str], body: Sequence[ast.stmt]) -> Iterator[Definition]:
+def _list_definitions(lines: Sequence[str], body: Sequence[ast.stmt]) -> Iterator[CodeDefinition]:
     for node in body:
         if isinstance(node, _PythonDefinition):
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]) - 1
             inner = tuple(_list_definitions(lines, node.body)) if isinstance(node, ast.ClassDef) else ()
             stop = node.end_lineno or node.lineno
-            yield Definition(find_first_line(lines, first, ("#",)), stop, node.name, inner)
+            yield CodeDefinition(find_first_line(lines, first, ("#",)), stop, node.name, inner)
 
 
 def _count_chars(lines: Sequence[str], start: int, end: int) -> int:
