@@ -23,6 +23,7 @@ NO_VARIABLES = {
     "DAC_OVERRIDE": "a right of Linux",
     "CAP_DAC_OVERRIDE": "a right of Linux",
     "F_SETPIPE_SZ": "a constant of fcntl", "O_PATH": "a constant of os",
+    "CLOCK_BOOTTIME": "a clock of the system",
     "SC_PAGE_SIZE": "asked of sysconf", "SC_PHYS_PAGES": "asked of sysconf",
     "PC_VDISABLE": "asked of fpathconf",
     "AZURE_OPENAI": "the beginning of names that commands do not see",
