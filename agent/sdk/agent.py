@@ -176,7 +176,7 @@ class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT
         output_validators: Sequence[Callable[..., Any]] = (),
     ) -> None:
         self._arguments = require_fitting({key: value for key, value in locals().items() if key != "self"})
-        self.name, (self._rules, self._definition) = name, _define(self._arguments)
+        self.name, self.output, (self._rules, self._definition) = name, output, _define(self._arguments)
         self._module, self._open = find_calling_module(), OpenSessions(lambda: self.definition, env)
 
     @classmethod
@@ -222,11 +222,6 @@ class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT
         )
         agent._definition = replace(agent._definition, restore=restore)
         return agent
-
-    @property
-    def output(self) -> TypeForm[OutputT]:
-        """The type of its answers."""
-        return self._arguments["output"]
 
     @property
     def handoffs(self) -> tuple[Agent[Any] | Handoff, ...]:
