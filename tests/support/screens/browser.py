@@ -21,7 +21,7 @@ _FLAGS = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--disable-dev-shm-usage", "--window-size=1600,1000",
 )  # fmt: skip
-_PATIENCE_S = 120.0
+_PATIENCE_S = 15.0
 
 
 NEEDS_BROWSER = needs("chromium", "chromedriver")
@@ -67,6 +67,16 @@ class Browser:
     def type(self, xpath: str, text: str) -> None:
         found = self.until(lambda: self._do("POST", "elements", {"using": "xpath", "value": xpath}))
         self._do("POST", f"element/{found[0][_ELEMENT]}/value", {"text": text})
+
+    def press(self, *keys: str) -> None:
+        """Press keys one after the other, wherever the focus is."""
+        steps = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
+        self._do("POST", "actions", {"actions": [{"type": "key", "id": "keyboard", "actions": steps}]})
+
+    def prefer_colors(self, scheme: str) -> None:
+        """Let the page see a preference for `light` or `dark` colours."""
+        wanted = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        self._do("POST", "goog/cdp/execute", {"cmd": "Emulation.setEmulatedMedia", "params": wanted})
 
     def resize(self, width: int, height: int = 800) -> None:
         """Set the size of the page in pixels."""

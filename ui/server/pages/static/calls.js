@@ -58,7 +58,7 @@ export class CallCard {
     this.tool = tool;
     this.given = given;
     this.result = null;
-    this.state = h("span", { class: "state", text: "requested" });
+    this.state = h("span", { class: "state", text: "working\u2026" });
     this.body = h("div", { class: "body" });
     this.element = h("details", { class: "call", "data-call": id, ontoggle: () => this.fill() },
       h("summary", {},
@@ -71,6 +71,13 @@ export class CallCard {
     if (!this.element.open || this.body.childElementCount) return;
     this.body.append(...argumentsOf(this.tool, this.given).filter(Boolean));
     if (this.result !== null) this.body.append(h("h4", { text: "Result" }), block(plain(this.result), "Result"));
+  }
+
+  /** Say what a call without a result does: it works, it waits for a person, or its run has stopped. */
+  wait(isPending, isRunning) {
+    if (this.result !== null) return;
+    this.state.className = isPending ? "state warn" : "state";
+    this.state.textContent = isPending ? "waits for you" : isRunning ? "working\u2026" : "no result yet";
   }
 
   finish({ outcome, content, duration_ms: took }) {

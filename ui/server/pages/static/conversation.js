@@ -80,10 +80,12 @@ export class Conversation {
     for (const url of this.urls ?? []) URL.revokeObjectURL(url);
     this.urls = [];
     this.calls = new Map();
+    this.open = new Set(); // the calls without a result
     this.cards = new Map();
     this.steps = new Map();
     this.withFiles = [];
     this.lastSeq = -1;
+    this.step = "";
     this.live = this.thinking = null;
     this.isStuck = true;
     $("log").replaceChildren();
@@ -133,6 +135,7 @@ export class Conversation {
       if (this.isClosed) return;
       this.details = details;
       this.showPending(details.pending);
+      for (const id of this.open) this.calls.get(id).wait(this.cards.has(id), isRunning(details.status));
       this.on.details(details);
     } catch (problem) {
       if (!this.isClosed && problem.status === 404) this.on.gone("There is no such session.");
@@ -200,8 +203,10 @@ export class Conversation {
   on_tool_use(event) {
     if (event.parent_call_id || this.calls.has(event.call_id)) return;
     this.dropLive();
+    this.beginStep(event.step_id);
     const card = new CallCard(event);
     this.calls.set(event.call_id, card);
+    this.open.add(event.call_id);
     this.put(card.element);
   }
 
@@ -209,17 +214,21 @@ export class Conversation {
     if (event.parent_call_id) return;
     if (!this.calls.has(event.call_id)) this.on_tool_use({ ...event, arguments: null });
     this.calls.get(event.call_id).finish(event);
+    this.open.delete(event.call_id);
     this.scroll();
   }
 
   on_plan({ steps }) {
+    this.step = "";
     for (const step of steps) this.steps.set(step.step_id, step.description);
     this.put(h("section", { class: "plan card", "aria-label": "Plan" }, h("h3", { text: "Plan" }),
       h("ol", {}, steps.map((step) => h("li", { text: plain(step.description) })))));
   }
 
-  on_step({ step_id: id, status }) {
-    if (status !== "in_progress") return;
+  /** Put a line before the first entry of a step of the plan. */
+  beginStep(id) {
+    if (!id || id === this.step) return;
+    this.step = id;
     const about = this.steps.get(id);
     this.line(`Step ${plain(id)}${about ? `: ${plain(about)}` : ""}`, "mark");
   }

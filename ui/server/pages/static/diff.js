@@ -70,7 +70,11 @@ function show(rows) {
 }
 
 /** Return the difference between two texts. */
-export const diffOf = (before, after) => show(keepNear(compare(before, after)));
+export function diffOf(before, after) {
+  const isEnded = [before, after].every((text) => text === "" || text.endsWith("\n"));
+  const trim = (text) => (isEnded ? text.replace(/\n$/, "") : text);
+  return show(keepNear(compare(trim(before), trim(after))));
+}
 
 /** Return a difference that is a text already. */
 export const diffText = (text) => show(text.replace(/\n$/, "").split("\n").map((line) => (

@@ -78,6 +78,6 @@ export class SessionList {
     const kind = kindOf(status);
     return h("li", {}, h("a", { href: `#/s/${encodeURIComponent(id)}`, "data-session": id, "aria-current": id === this.current ? "page" : null },
       h("bdi", { class: "title", text: plain(title) || "Untitled" }),
-      h("span", { class: "about" }, kind && h("span", { class: `pill ${kind}`, text: wordOf(status) }), h("span", { text: ago(at) }))));
+      h("span", { class: "about" }, h("span", { text: ago(at) }), kind && h("span", { class: `pill ${kind}`, text: wordOf(status) }))));
   }
 }
