@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -42,7 +42,7 @@ class StaticFile(NamedTuple):
 @cache
 def load_static_file(name: str) -> StaticFile:
     """Return a file of the page with its headers. The tag of its content lets browsers keep it."""
-    content = files(__package__).joinpath(FOLDER, name).read_bytes()
+    content = Path(__file__).with_name(FOLDER).joinpath(name).read_bytes()
     headers = {
         "content-type": _TYPES[name[name.rindex(".") :]],
         "etag": f'"{hashlib.sha256(content).hexdigest()[:32]}"',

@@ -6,6 +6,7 @@ import { announce, duration, h, plain, shorten } from "./dom.js";
 
 const MOST_SHOWN = 20_000;
 const ARMED_MS = 400; // a key that was pressed before the question could be read does not answer it
+const UNIFIED = /^--- .*\n\+\+\+ .*\n@@ /m;
 const OUTCOMES = {
   ok: ["done", "good"], error: ["failed", "bad"], denied: ["denied", "warn"], timeout: ["timed out", "bad"],
   unknown: ["outcome unknown", "warn"], interrupted: ["interrupted", "warn"],
@@ -69,8 +70,14 @@ export class CallCard {
 
   fill() {
     if (!this.element.open || this.body.childElementCount) return;
-    this.body.append(...argumentsOf(this.tool, this.given).filter(Boolean));
-    if (this.result !== null) this.body.append(h("h4", { text: "Result" }), block(plain(this.result), "Result"));
+    const place = this.result === null ? -1 : this.result.search(UNIFIED);
+    const asked = argumentsOf(this.tool, this.given).filter((one) => one && !(place >= 0 && one.className === "diff"));
+    this.body.append(...asked);
+    if (this.result === null) return;
+    // The difference in the result has the lines around the change, too.
+    const text = place < 0 ? this.result : this.result.slice(0, place).trimEnd();
+    if (text || place < 0) this.body.append(h("h4", { text: "Result" }), block(plain(text), "Result"));
+    if (place >= 0) this.body.append(diffText(this.result.slice(place)));
   }
 
   /** Say what a call without a result does: it works, it waits for a person, or its run has stopped. */

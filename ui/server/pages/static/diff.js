@@ -77,6 +77,6 @@ export function diffOf(before, after) {
 }
 
 /** Return a difference that is a text already. */
-export const diffText = (text) => show(text.replace(/\n$/, "").split("\n").map((line) => (
-  "+-@".includes(line[0]) ? [line[0], line[0] === "@" ? line : line.slice(1)] : [" ", line.replace(/^ /, "")]
+export const diffText = (text) => show(text.trimEnd().split("\n").map((line) => (
+  /^(?:---|\+\+\+) /.test(line) ? ["@", line] : "+-@".includes(line[0]) ? [line[0], line[0] === "@" ? line : line.slice(1)] : [" ", line.replace(/^ /, "")]
 )));

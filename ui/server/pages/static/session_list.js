@@ -16,6 +16,7 @@ export const kindOf = (status) => KINDS[status] ?? "";
 export class SessionList {
   constructor() {
     this.sessions = [];
+    this.isRead = false;
     this.next = null;
     this.current = null;
     this.load = gather(() => this.read(), 150);
@@ -42,6 +43,7 @@ export class SessionList {
       const ids = new Set(page.sessions.map((one) => one.id));
       this.sessions = isLonger ? [...page.sessions, ...this.sessions.filter((one) => !ids.has(one.id))] : page.sessions;
       if (!isLonger) this.next = page.next;
+      this.isRead = true;
       this.render();
     } catch (problem) {
       if (problem.status) $("list-note").textContent = problem.message;
@@ -71,7 +73,7 @@ export class SessionList {
     $("sessions").replaceChildren(...this.sessions.map((one) => this.row(one)));
     if (focused) $("sessions").querySelector(`[data-session="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
     $("more").hidden = this.next === null;
-    $("list-note").textContent = this.sessions.length ? "" : $("search").value.trim() ? "Nothing was found." : "There are no sessions yet.";
+    $("list-note").textContent = this.sessions.length || !this.isRead ? "" : $("search").value.trim() ? "Nothing was found." : "There are no sessions yet.";
   }
 
   row({ id, title, status, updated_at: at }) {
