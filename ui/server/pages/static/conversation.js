@@ -152,6 +152,7 @@ export class Conversation {
       return;
     }
     this[`on_${event.type}`]?.(event);
+    if (isStored) this.lastType = event.type === "message" ? event.role : event.type;
     if (isStored && CHANGES.has(event.type)) this.refresh();
   }
 
@@ -241,6 +242,7 @@ export class Conversation {
   on_result({ status, error }) {
     this.dropLive();
     if (error) this.line(plain(error.message), "bad");
+    else if (status === "interrupted" && this.lastType === "assistant") this.line("Interrupted before the end of this answer.", "warn");
     else if (!["done", "needs_approval", "needs_decision", "interrupted"].includes(status)) {
       this.line(`The run ended: ${plain(status).replaceAll("_", " ")}.`, "warn");
     }

@@ -51,7 +51,7 @@ export class SidePanel {
     ].filter(([, value]) => value);
     const list = h("dl", { class: "facts" }, rows.map(([name, value]) => [h("dt", { text: name }), h("dd", { text: plain(value) })]).flat());
     const origin = [["Started by", parent], ["Forked from", fork]].filter(([, id]) => id)
-      .map(([name, id]) => h("p", {}, `${name} `, h("a", { href: `#/s/${encodeURIComponent(id)}`, text: plain(id) })));
+      .map(([name, id]) => h("p", { class: "soft" }, `${name} `, h("a", { href: `#/s/${encodeURIComponent(id)}`, text: plain(id) })));
     $("panel-facts").replaceChildren(...section("About", [list, ...origin]));
   }
 
