@@ -21,7 +21,7 @@ _FLAGS = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--disable-dev-shm-usage", "--window-size=1600,1000",
 )  # fmt: skip
-_PATIENCE_S = 15.0
+_PATIENCE_S = 120.0
 
 
 NEEDS_BROWSER = needs("chromium", "chromedriver")
