@@ -10,20 +10,18 @@ from pydantic import BaseModel, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route as Path
 
 from ...state.errors import SandburError
 from .access.token_book import Caller
 from .answers import JsonAnswer, RequestRefused, answer_error, make_error
 from .openapi import make_document
+from .pages.static_files import make_static_routes
 from .routes.route import ApiRequest, ApiRoute, dump
 from .service import Service
 
 _MOST_PROBLEMS = 5
-_PAGE = """<!doctype html><meta charset="utf-8"><title>Sandbur</title>
-<p>This is the server of Sandbur. What it offers: <a href="/openapi.json">openapi.json</a>,
-<a href="/v1/sessions">sessions</a>, <a href="/v1/agents">agents</a>.</p>"""
 
 
 def make_app(service: Service, routes: Sequence[ApiRoute]) -> Starlette:
@@ -35,11 +33,7 @@ def make_app(service: Service, routes: Sequence[ApiRoute]) -> Starlette:
         Exception: _answer_bug,
     }
     paths = [Path(route.path, _make_endpoint(service, route), methods=[route.method]) for route in routes]
-    return Starlette(routes=[Path("/", _show_page), *paths], exception_handlers=handlers)
-
-
-async def _show_page(request: Request) -> Response:
-    return HTMLResponse(_PAGE)
+    return Starlette(routes=[*make_static_routes(), *paths], exception_handlers=handlers)
 
 
 async def _answer_http_error(request: Request, error: Exception) -> Response:

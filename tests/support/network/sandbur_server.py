@@ -129,13 +129,15 @@ def read_events(lines: Any) -> Iterator[Event]:
 
 
 @contextmanager
-def serve(home: Path, *flags: str, model: str = "demo", store: str = "") -> Generator[RunningServer]:
+def serve(
+    home: Path, *flags: str, model: str = "demo", store: str = "", env: Mapping[str, str] | None = None
+) -> Generator[RunningServer]:
     """Start `sandbur serve` on a free port with its data below `home`."""
     home.mkdir(exist_ok=True)
     folder = home / "work"
     folder.mkdir(exist_ok=True)
     clean = {name: value for name, value in os.environ.items() if not name.startswith("SANDBUR")}
-    environment = {**clean, "HOME": str(home), "SANDBUR_HOME": str(home / "sandbur")}
+    environment = {**clean, "HOME": str(home), "SANDBUR_HOME": str(home / "sandbur"), **(env or {})}
     command = [sys.executable, "-m", "sandbur.ui.cli.main", "serve", "--port", "0", "-m", model, *flags]
     command += ["--store", store] if store else []
     with (

@@ -68,6 +68,16 @@ class Browser:
         found = self.until(lambda: self._do("POST", "elements", {"using": "xpath", "value": xpath}))
         self._do("POST", f"element/{found[0][_ELEMENT]}/value", {"text": text})
 
+    def press(self, *keys: str) -> None:
+        """Press keys one after the other, wherever the focus is."""
+        steps = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
+        self._do("POST", "actions", {"actions": [{"type": "key", "id": "keyboard", "actions": steps}]})
+
+    def prefer_colors(self, scheme: str) -> None:
+        """Let the page see a preference for `light` or `dark` colours."""
+        wanted = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        self._do("POST", "goog/cdp/execute", {"cmd": "Emulation.setEmulatedMedia", "params": wanted})
+
     def resize(self, width: int, height: int = 800) -> None:
         """Set the size of the page in pixels."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}

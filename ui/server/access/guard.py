@@ -16,6 +16,7 @@ from ....state.store.access_tokens import AuditTrail
 from ...cli.listener import is_foreign_origin, is_local_host, read_host_name
 from ...report.markup import Html, join, tag
 from ..answers import SECURITY_HEADERS, JsonAnswer, make_error
+from ..pages.static_files import PATHS as PAGE_PATHS
 from .token_book import Caller, TokenBook
 
 PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
@@ -105,7 +106,7 @@ class ServerGuard:
 
     async def _refuse_caller(self, scope: Scope, headers: Headers) -> JsonAnswer | HTMLResponse | None:
         """Return an error, or None for a request that may pass. A page sets the cookie of a browser."""
-        if scope["path"] in PUBLIC_PATHS and scope["method"] in _SAFE_METHODS:
+        if scope["method"] in _SAFE_METHODS and _is_public(scope):
             return None
         address = (scope.get("client") or ("",))[0]
         if self._failures.is_empty(address):
@@ -152,6 +153,12 @@ class ServerGuard:
     async def _note(self, scope: Scope, status: int) -> None:
         request = f"{scope['method']} {scope['path']}"
         await self._audit.add("", "", request, "", status)
+
+
+def _is_public(scope: Scope) -> bool:
+    """Return whether a request needs no token. The page needs one only to set the cookie with it."""
+    path = scope["path"]
+    return path in PUBLIC_PATHS or (path in PAGE_PATHS and not scope["query_string"])
 
 
 def _is_address(name: str) -> bool:

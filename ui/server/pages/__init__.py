@@ -1,0 +1,1 @@
+"""The web chat: a static page that uses the HTTP interface and nothing else."""
