@@ -1,5 +1,7 @@
 """The table of all routes. The application, its checks and the OpenAPI document are made from it."""
 
+from ..facades.openai import chat_completions
+from ..facades.openai.forms import ChatBody
 from . import administration, forms, memory, session_reading, session_writing
 from .route import MOST_FILES_BYTES, Route
 
@@ -71,5 +73,11 @@ ROUTES: tuple[Route, ...] = (
           administration.revoke_token, forms.Deleted),
     Route("GET", "/v1/audit", "list_audit", "the requests that changed something or were refused", "admin",
           administration.list_audit, forms.AuditPart, forms.AuditQuery),
+    Route("GET", "/v1/models", "list_models", "OpenAI: the agents of this server", "read",
+          chat_completions.list_models),
+    Route("GET", "/v1/models/{model}", "show_model", "OpenAI: one agent", "read",
+          chat_completions.show_model),
+    Route("POST", "/v1/chat/completions", "complete_chat", "OpenAI: answer a conversation", "run",
+          chat_completions.complete_chat, body=ChatBody, most_bytes=MOST_FILES_BYTES),
 )  # fmt: skip
 """All routes. Further ones, such as facades for other clients, are further rows."""
