@@ -1,7 +1,7 @@
 """The table of all routes. The application, its checks and the OpenAPI document are made from it."""
 
-from ..facades.openai import chat_completions
-from ..facades.openai.forms import ChatBody
+from ..facades.openai import chat_completions, responses
+from ..facades.openai.forms import ChatBody, ResponseBody, ResponseQuery
 from . import administration, forms, memory, session_reading, session_writing
 from .route import MOST_FILES_BYTES, Route
 
@@ -79,5 +79,11 @@ ROUTES: tuple[Route, ...] = (
           chat_completions.show_model),
     Route("POST", "/v1/chat/completions", "complete_chat", "OpenAI: answer a conversation", "run",
           chat_completions.complete_chat, body=ChatBody, most_bytes=MOST_FILES_BYTES),
+    Route("POST", "/v1/responses", "create_response", "OpenAI: answer a message", "run",
+          responses.create_response, body=ResponseBody, most_bytes=MOST_FILES_BYTES),
+    Route("GET", "/v1/responses/{response_id}", "show_response", "OpenAI: a response as it is now", "read",
+          responses.show_response, query=ResponseQuery),
+    Route("POST", "/v1/responses/{response_id}/cancel", "cancel_response", "OpenAI: interrupt the run",
+          "run", responses.cancel_response),
 )  # fmt: skip
 """All routes. Further ones, such as facades for other clients, are further rows."""

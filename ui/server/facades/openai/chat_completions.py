@@ -14,8 +14,9 @@ from ...answers import JsonAnswer, RequestRefused
 from ...routes.route import ApiRequest
 from .contents import read_conversation
 from .conversations import Place, pin
+from .errors import shape_error
 from .forms import ChatBody
-from .outcomes import Outcome, find_base_url
+from .outcomes import TurnOutcome, find_base_url
 from .turn_follower import TurnFollower
 from .turn_response import Chunk, TurnResponse
 
@@ -90,7 +91,7 @@ class ChatForm:
     def encode(self, chunk: Chunk) -> str:
         return f"data: {json.dumps(chunk)}\n\n"
 
-    def make_whole(self, outcome: Outcome) -> Chunk:
+    def make_whole(self, outcome: TurnOutcome) -> Chunk:
         message: Chunk = {
             "role": "assistant",
             "content": outcome.whole_text,
@@ -112,10 +113,13 @@ class ChatForm:
     def add(self, piece: str) -> Iterator[Chunk]:
         yield self._make_chunk({"content": piece})
 
-    def end(self, outcome: Outcome) -> Iterator[Chunk]:
+    def end(self, outcome: TurnOutcome) -> Iterator[Chunk]:
         yield self._make_chunk({}, _find_reason(outcome))
         if self._with_usage:
             yield {**self._make_chunk({}), "choices": [], "usage": _count_tokens(outcome)}
+
+    def fail(self, refused: RequestRefused) -> Iterator[Chunk]:
+        yield shape_error(refused.status, refused.kind, refused.message, refused.hint)
 
     def _make_chunk(self, delta: Chunk, reason: str | None = None) -> Chunk:
         choice = {"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}
@@ -123,11 +127,11 @@ class ChatForm:
         return {**self._fixed, "object": "chat.completion.chunk", "choices": [choice], **usage}
 
 
-def _find_reason(outcome: Outcome) -> str:
+def _find_reason(outcome: TurnOutcome) -> str:
     return "length" if outcome.is_cut else "stop"
 
 
-def _count_tokens(outcome: Outcome) -> Chunk:
+def _count_tokens(outcome: TurnOutcome) -> Chunk:
     given, made = outcome.count("input_tokens"), outcome.count("output_tokens")
     return {
         "prompt_tokens": given,

@@ -22,7 +22,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class SentConversation:
     """A conversation as a client sends it."""
 
     instructions: str
@@ -31,7 +31,7 @@ class Conversation:
     message: UserContent
 
 
-def read_conversation(messages: Sequence[forms.ChatMessage | forms.InputMessage]) -> Conversation:
+def read_conversation(messages: Sequence[forms.ChatMessage | forms.InputMessage]) -> SentConversation:
     """Return a conversation. Raises `UsageError` unless the last message is one of the user."""
     instructions: list[str] = []
     turns: list[Asked] = []
@@ -50,7 +50,7 @@ def read_conversation(messages: Sequence[forms.ChatMessage | forms.InputMessage]
     content = _join(asked)
     if answers or not asked or (isinstance(content, str) and not content.strip()):
         raise UsageError("The last message has to be one of the user, with a text.")
-    return Conversation("\n\n".join(filter(None, instructions)), turns, content)
+    return SentConversation("\n\n".join(filter(None, instructions)), turns, content)
 
 
 def read_text(content: str | Sequence[forms.Part] | None) -> str:

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import uuid
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -21,14 +21,14 @@ from .....agent.session.secrets import masker_for
 from .....state.conversation.messages import UserContent, encodable
 from .....state.store.store import Store
 from ...routes.route import ApiRequest
-from .contents import Conversation
+from .contents import SentConversation
 from .turns import Turn, count_rows, digest_content, read_turns, squeeze
 
 APP = "openai"
 """The label `app` of the sessions of this facade."""
 _MOST_CANDIDATES = 50
 _RETRIED_WITHIN = timedelta(minutes=15)
-_ENDED = ("done", "goal_not_reached", "repeated", "turn_limit", "timeout", "budget_limit", "denied")
+ENDED = ("done", "goal_not_reached", "repeated", "turn_limit", "timeout", "budget_limit", "denied")
 """After a turn with one of these statuses another session can go on."""
 
 
@@ -60,32 +60,58 @@ class _Candidate:
     """How many turns of the conversation came before the session."""
 
 
-async def pin(request: ApiRequest, agent: str, user: str, tags: tuple[str, ...], sent: Conversation) -> Place:
+async def pin(
+    request: ApiRequest, agent: str, user: str, tags: tuple[str, ...], sent: SentConversation
+) -> Place:
     """Store the new message of a conversation in its session; return where its answer comes.
 
     A session with exactly these turns goes on. A session that went on in another way is forked. If there is
     none, a session begins. A message that a session has already, and whose client is gone, is not stored
     again: the answer that is or was made comes.
     """
-    store, runner = request.store, request.service.runner
-    prefix = await store.database.offload(lambda: _digest(request.service.cwd, agent, user, sent))
+    store = request.store
+    prefix = await store.database.offload(lambda: _digest(request.service.cwd, agent, user, sent, "chat"))
     found = [one async for one in _list_candidates(store, prefix)]
     if (joined := _find_same_message(request, found, prefix)) is not None:
         return joined
     session_id = await _find_session(store, found, prefix)
     if session_id is None:
-        session_id = str(uuid.uuid4())
-        foreign = (
-            (f"before:{len(sent.turns)}:{_digest_turns(prefix, len(sent.turns))}",) if sent.turns else ()
-        )
-        labels = {"app": APP, "user": user, "tags": (prefix.opening, *foreign, *tags)}
-        await runner.create(store, agent, session_id, labels, write_instructions(sent))
-    after_row = count_rows(store, session_id) - 1
-    await runner.send(store, session_id, sent.message)
+        session_id = await _create(request, agent, user, tags, sent, prefix)
+    return await send(request, session_id, sent.message)
+
+
+async def begin(
+    request: ApiRequest, agent: str, user: str, tags: tuple[str, ...], sent: SentConversation
+) -> Place:
+    """Begin a session with a message, unless the client sends again what a session of it has already."""
+    offload = request.store.database.offload
+    prefix = await offload(lambda: _digest(request.service.cwd, agent, user, sent, "responses"))
+    found = [one async for one in _list_candidates(request.store, prefix)]
+    if (joined := _find_same_message(request, found, prefix)) is not None:
+        return joined
+    session_id = await _create(request, agent, user, tags, sent, prefix)
+    return await send(request, session_id, sent.message)
+
+
+async def send(request: ApiRequest, session_id: str, message: UserContent) -> Place:
+    """Store a message in a session that no other request changes now; return where its answer comes."""
+    after_row = count_rows(request.store, session_id) - 1
+    await request.service.runner.send(request.store, session_id, message)
     return Place(session_id, after_row)
 
 
-def write_instructions(sent: Conversation) -> str:
+async def _create(
+    request: ApiRequest, agent: str, user: str, tags: tuple[str, ...], sent: SentConversation, prefix: Prefix
+) -> str:
+    session_id, count = str(uuid.uuid4()), len(sent.turns)
+    foreign = (f"before:{count}:{_digest_turns(prefix, count)}",) if count else ()
+    labels = {"app": APP, "user": user, "tags": (prefix.opening, *foreign, *tags)}
+    runner, instructions = request.service.runner, write_instructions(sent)
+    await runner.create(request.store, agent, session_id, labels, instructions)
+    return session_id
+
+
+def write_instructions(sent: SentConversation) -> str:
     """Return what the system prompt of a new session has besides that of the agent."""
     if not sent.turns:
         return sent.instructions
@@ -98,18 +124,23 @@ def write_instructions(sent: Conversation) -> str:
     return "\n\n".join(filter(None, [sent.instructions, *lines]))
 
 
-def _digest(cwd: str, agent: str, user: str, sent: Conversation) -> Prefix:
+def make_digester(cwd: str) -> Callable[[UserContent], str]:
+    """Return a function that digests a message as the store has it: without secrets."""
     masker = masker_for(os.environ, Path(cwd))
 
-    def mask(content: UserContent) -> str:
-        if isinstance(content, str):
-            return digest_content(masker.text(encodable(content)))
+    def digest(content: UserContent) -> str:
+        parts = (content,) if isinstance(content, str) else content
         return digest_content(
-            [masker.text(encodable(part)) if isinstance(part, str) else part for part in content]
+            [masker.text(encodable(part)) if isinstance(part, str) else part for part in parts]
         )
 
-    asked = (*(mask(turn.content) for turn in sent.turns), mask(sent.message))
-    first = json.dumps([agent, user, sent.instructions, asked[0]])
+    return digest
+
+
+def _digest(cwd: str, agent: str, user: str, sent: SentConversation, kind: str) -> Prefix:
+    masker, digest = masker_for(os.environ, Path(cwd)), make_digester(cwd)
+    asked = (*(digest(turn.content) for turn in sent.turns), digest(sent.message))
+    first = json.dumps([kind, agent, user, sent.instructions, asked[0]])
     opening = f"opening:{hashlib.sha256(first.encode()).hexdigest()[:32]}"
     return Prefix(opening, asked, tuple(squeeze(masker.text(encodable(turn.answer))) for turn in sent.turns))
 
@@ -159,24 +190,29 @@ def _is_answer(turn: Turn, text: str, owners: set[str]) -> bool:
 
 
 def _find_same_message(request: ApiRequest, candidates: Sequence[_Candidate], prefix: Prefix) -> Place | None:
-    """Return the place of a turn that has the new message already, if the client asks for it again.
-
-    It does if the turn still works and no client follows the session, or if the client says that it retries.
-    """
-    is_retry = request.headers.get("x-stainless-retry-count", "0") not in ("", "0")
+    """Return the place of a turn that has the new message already, if the client asks for it again."""
     for candidate in candidates:
         count = len(prefix.answers) - candidate.foreign
         if len(candidate.turns) != count + 1 or not _has_turns(candidate, prefix):
             continue
         turn, info = candidate.turns[-1], candidate.info
-        is_same = turn.asked_digest == prefix.asked[-1] and turn.session_id == info.id
-        if not is_same or request.service.feeds.is_followed(info.id):
-            continue
-        is_late = datetime.now(UTC) - info.updated_at > _RETRIED_WITHIN
-        works = not turn.status or (turn.status == "interrupted" and info.status == "running")
-        if works or (is_retry and not is_late):
+        if turn.session_id == info.id and is_sent_again(request, info.id, turn, prefix.asked[-1]):
             return Place(info.id, turn.before_row)
     return None
+
+
+def is_sent_again(request: ApiRequest, session_id: str, turn: Turn, digest: str) -> bool:
+    """Return whether a client asks again for the answer of a turn that it did not get.
+
+    It does if the turn still works and no client follows the session, or if the client says that it retries.
+    """
+    if turn.asked_digest != digest or request.service.feeds.is_followed(session_id):
+        return False
+    summary = request.store.index.summary(session_id)
+    works = not turn.status or (turn.status == "interrupted" and summary.status == "running")
+    is_late = datetime.now(UTC) - datetime.fromisoformat(summary.updated_at) > _RETRIED_WITHIN
+    is_retry = request.headers.get("x-stainless-retry-count", "0") not in ("", "0")
+    return works or (is_retry and not is_late)
 
 
 async def _find_session(store: Store, candidates: Sequence[_Candidate], prefix: Prefix) -> str | None:
@@ -189,6 +225,6 @@ async def _find_session(store: Store, candidates: Sequence[_Candidate], prefix: 
         if len(candidate.turns) == count:
             return candidate.info.id
         turn = candidate.turns[count - 1]
-        if branching is None and turn.status in _ENDED:
+        if branching is None and turn.status in ENDED:
             branching = candidate.info.id, turn.last_step
     return None if branching is None else await branch(store, *branching)

@@ -117,3 +117,8 @@ class ResponseBody(_Sampling):
     reasoning: Ignored = None
     truncation: Ignored = None
     include: Ignored = None
+
+
+class ResponseQuery(Form):
+    stream: Literal["false"] | None = Field(None, description="A stored response comes as a whole.")
+    include: Ignored = None

@@ -17,7 +17,7 @@ _FAILED = ("error", "rate_limited")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TurnOutcome:
     """The end of a turn, or of its part until a person has to decide."""
 
     text: str
@@ -40,14 +40,14 @@ class Outcome:
         return int(self.usage.get(name) or 0)
 
 
-def make_outcome(turn: Turn | None, session_id: str, base_url: str) -> Outcome:
+def make_outcome(turn: Turn | None, session_id: str, base_url: str) -> TurnOutcome:
     """Return what a turn came to. Raises `RequestRefused` if its run failed.
 
     None as turn: it begins when a person has decided about calls of the turn before.
     """
     page = f"{base_url}/v1/sessions/{session_id}"
     if turn is None:
-        return Outcome("", f"Your message is stored; calls before it wait for a decision: {page}")
+        return TurnOutcome("", f"Your message is stored; calls before it wait for a decision: {page}")
     result = turn.result or {}
     if turn.status in _FAILED:
         failure: Mapping[str, str] = result.get("error") or {}
@@ -60,7 +60,7 @@ def make_outcome(turn: Turn | None, session_id: str, base_url: str) -> Outcome:
         notice = f"This waits for a decision:\n{calls}\nDecide: {page}"
     elif turn.status == "interrupted":
         notice = f"The run was cancelled. The next message goes on: {page}"
-    return Outcome(
+    return TurnOutcome(
         turn.answer,
         notice,
         is_cut=turn.status in _LIMITS,

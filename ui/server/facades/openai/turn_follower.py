@@ -15,7 +15,7 @@ from ...answers import RequestRefused
 from ...streams.event_ids import EVENTS_PER_ROW
 from ...streams.session_feed import SessionFeeds
 from .conversations import Place
-from .turns import BETWEEN_TEXTS, Turn, read_turn_after
+from .turns import BETWEEN_TEXTS, Turn, read_turns_after
 
 _LOOK_S = 0.5
 WAITING = ("needs_approval", "needs_decision")
@@ -76,12 +76,13 @@ class TurnFollower:
             await self._load()
 
     async def _load(self) -> None:
-        place, read = self.place, partial(read_turn_after, self._store, self.place.session_id)
-        self.turn, _ = await self._store.database.offload(lambda: read(place.after_row))
+        place, read = self.place, partial(read_turns_after, self._store, self.place.session_id)
+        turns = await self._store.database.offload(lambda: read(place.after_row))
+        self.turn = turns[0] if turns else None
 
     def _read(self, frame: bytes) -> str | None:
         """Return the text of a frame; None if the wait is over."""
-        name, _, data = frame.decode("ascii").rpartition("data: ")
+        name, _, data = frame.decode("ascii").partition("data: ")
         if not data or name.startswith(":"):
             return ""
         event: dict[str, Any] = json.loads(data)
@@ -98,6 +99,7 @@ class TurnFollower:
             self._has_begun |= self._is_fresh
             self._is_fresh = False
         elif not self._has_begun:
+            self._is_fresh &= kind != "message"
             return ""
         elif kind == "result":
             return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import aclosing
@@ -13,8 +12,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ...answers import JsonAnswer, RequestRefused
-from .errors import shape_error
-from .outcomes import Outcome, make_outcome
+from .outcomes import TurnOutcome, make_outcome
 from .turn_follower import TurnFollower
 
 _SEND_S = 60.0
@@ -30,7 +28,7 @@ class AnswerForm(Protocol):
     """How an answer is written."""
 
     @abstractmethod
-    def make_whole(self, outcome: Outcome) -> Chunk: ...
+    def make_whole(self, outcome: TurnOutcome) -> Chunk: ...
 
     @abstractmethod
     def begin(self) -> Iterator[Chunk]: ...
@@ -39,7 +37,10 @@ class AnswerForm(Protocol):
     def add(self, piece: str) -> Iterator[Chunk]: ...
 
     @abstractmethod
-    def end(self, outcome: Outcome) -> Iterator[Chunk]: ...
+    def end(self, outcome: TurnOutcome) -> Iterator[Chunk]: ...
+
+    @abstractmethod
+    def fail(self, refused: RequestRefused) -> Iterator[Chunk]: ...
 
     @abstractmethod
     def encode(self, chunk: Chunk) -> str:
@@ -84,7 +85,7 @@ class TurnResponse(Response):
         except RequestRefused as refused:
             return refused.answer
 
-    def _outcome(self) -> Outcome:
+    def _outcome(self) -> TurnOutcome:
         return make_outcome(self._follower.turn, self._follower.place.session_id, self._base_url)
 
     async def _stream(self, send: Send) -> None:
@@ -111,8 +112,8 @@ class TurnResponse(Response):
                 await put(self._form.encode(chunk))
             await put(self._form.last)
         except RequestRefused as refused:
-            shaped = shape_error(refused.status, refused.kind, refused.message, refused.hint)
-            await put(f"data: {json.dumps(shaped)}\n\n")
+            for chunk in self._form.fail(refused):
+                await put(self._form.encode(chunk))
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

@@ -32,6 +32,8 @@ class Turn:
     before_row: int
     """The row of that session before the turn."""
     texts: list[str] = field(default_factory=list[str])
+    at: str = ""
+    """When it was recorded: UTC, ISO 8601; empty if it waits to begin."""
     last_step: int = -1
     """The newest step that belongs to the turn."""
     result: dict[str, Any] | None = None
@@ -74,19 +76,23 @@ class TurnFold:
             message = added.message
             if message is not None and is_question(message) and self._is_fresh:
                 digest = digest_content(message.user_content)
-                self.turns.append(Turn(message.text, digest, item.step.session_id, self._before_row))
+                owner, at = item.step.session_id, item.step.at
+                self.turns.append(Turn(message.text, digest, owner, self._before_row, at=at))
                 self._is_fresh = False
+        said = [
+            event["content"]
+            for event in list_stored_events(item)
+            if event["type"] == "message" and event["role"] == "assistant"
+        ]
+        is_fresh, self._is_fresh = self._is_fresh, self._is_fresh and not said
         if not self.turns:
             return
         turn = self.turns[-1]
         turn.last_step = item.step.seq
-        if self._is_fresh and turn.before_row != self._before_row:
+        if is_fresh and turn.before_row != self._before_row:
             # A further run goes on with the turn.
             turn.result = None
-        for event in list_stored_events(item):
-            if event["type"] == "message" and event["role"] == "assistant":
-                turn.texts.append(event["content"])
-                self._is_fresh = False
+        turn.texts += said
 
 
 def is_question(message: Message) -> bool:
@@ -118,20 +124,25 @@ def read_turns(store: Store, session_id: str) -> list[Turn]:
             if last is not None and isinstance(item, FeedStep) and item.step.seq > last:
                 break
             fold.add(item)
+    return fold.turns + read_waiting_turns(store, session_id)
+
+
+def read_waiting_turns(store: Store, session_id: str) -> list[Turn]:
+    """Return the turns of messages that wait for their run."""
     inbox = store.inbox(session_id)
     waiting = [one for one in inbox.load(inbox.load_taken()) if one.kind == "queue"]
     row = count_rows(store, session_id) - 1
-    return fold.turns + [Turn(one.text, digest_content(one.text), session_id, row) for one in waiting]
+    return [Turn(one.text, digest_content(one.text), session_id, row) for one in waiting]
 
 
-def read_turn_after(store: Store, session_id: str, row: int) -> tuple[Turn | None, bool]:
-    """Return the first turn after a row of the session, and whether a further one follows it."""
+def read_turns_after(store: Store, session_id: str, row: int) -> list[Turn]:
+    """Return the first turn after a row of the session, and the one that follows it, if they have begun."""
     fold = TurnFold()
     for item in _read_items(store, session_id, row):
         fold.add(item)
         if len(fold.turns) > 1:
             break
-    return (fold.turns[0] if fold.turns else None), len(fold.turns) > 1
+    return fold.turns
 
 
 def count_rows(store: Store, session_id: str) -> int:
