@@ -107,7 +107,7 @@ def test_no_route_shows_or_changes_anything_of_another_tenant(served: Served, ro
         assert {entry["token"].split(" ")[0] for entry in answer.json["entries"]} <= {"blue"}
     else:
         # An error repeats the id that was asked for.
-        assert b"reds" not in answer.body.replace(b"'reds'", b"")
+        assert b"reds" not in answer.body.replace(b"'reds'", b"").replace(b"'resp_reds_0'", b"")
     if "{" in route.path:
         assert answer.status in (400, 404)
     after = [row for table in ("heads", "facts", "inbox") for row in dump(served, table)]

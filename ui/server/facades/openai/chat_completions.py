@@ -13,7 +13,7 @@ from starlette.responses import Response
 from ...answers import JsonAnswer, RequestRefused
 from ...routes.route import ApiRequest
 from .contents import read_conversation
-from .conversations import Place, pin
+from .conversations import AnswerPlace, pin
 from .errors import shape_error
 from .forms import ChatBody
 from .outcomes import TurnOutcome, find_base_url
@@ -64,7 +64,7 @@ async def complete_chat(request: ApiRequest) -> Response:
     return TurnResponse(follower, form, find_base_url(request), bool(body.stream))
 
 
-def follow(request: ApiRequest, place: Place) -> TurnFollower:
+def follow(request: ApiRequest, place: AnswerPlace) -> TurnFollower:
     service, caller = request.service, request.who
 
     async def may_go_on() -> bool:
@@ -79,7 +79,7 @@ class ChatForm:
 
     last = "data: [DONE]\n\n"
 
-    def __init__(self, model: str, place: Place, with_usage: bool) -> None:
+    def __init__(self, model: str, place: AnswerPlace, with_usage: bool) -> None:
         self._with_usage = with_usage
         self._fixed = {
             "id": f"chatcmpl-{uuid.uuid4().hex}",

@@ -53,7 +53,7 @@ def read_conversation(messages: Sequence[forms.ChatMessage | forms.InputMessage]
     return SentConversation("\n\n".join(filter(None, instructions)), turns, content)
 
 
-def read_text(content: str | Sequence[forms.Part] | None) -> str:
+def read_text(content: str | Sequence[forms.ContentPart] | None) -> str:
     """Return the text of a message that may have no files. Raises `UsageError` if it has some."""
     parts = read_parts(content)
     if any(not isinstance(part, str) for part in parts):
@@ -61,14 +61,14 @@ def read_text(content: str | Sequence[forms.Part] | None) -> str:
     return "".join(part for part in parts if isinstance(part, str))
 
 
-def read_parts(content: str | Sequence[forms.Part] | None) -> list[str | AttachedFile]:
+def read_parts(content: str | Sequence[forms.ContentPart] | None) -> list[str | AttachedFile]:
     """Return the texts and pictures of a message. Raises `UsageError` for a picture that no model reads."""
     if content is None or isinstance(content, str):
         return [content] if content else []
     return [_read_part(part) for part in content]
 
 
-def _read_part(part: forms.Part) -> str | AttachedFile:
+def _read_part(part: forms.ContentPart) -> str | AttachedFile:
     if isinstance(part, forms.TextPart):
         return part.text or part.refusal
     address = part.image_url if isinstance(part.image_url, str) else part.image_url.url

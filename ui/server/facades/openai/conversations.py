@@ -22,7 +22,7 @@ from .....state.conversation.messages import UserContent, encodable
 from .....state.store.store import Store
 from ...routes.route import ApiRequest
 from .contents import SentConversation
-from .turns import Turn, count_rows, digest_content, read_turns, squeeze
+from .turns import SessionTurn, count_rows, digest_content, read_turns, squeeze
 
 APP = "openai"
 """The label `app` of the sessions of this facade."""
@@ -33,7 +33,7 @@ ENDED = ("done", "goal_not_reached", "repeated", "turn_limit", "timeout", "budge
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AnswerPlace:
     """Where the answer of a request comes."""
 
     session_id: str
@@ -55,14 +55,14 @@ class Prefix:
 @dataclass(frozen=True, slots=True)
 class _Candidate:
     info: SessionInfo
-    turns: Sequence[Turn]
+    turns: Sequence[SessionTurn]
     foreign: int
     """How many turns of the conversation came before the session."""
 
 
 async def pin(
     request: ApiRequest, agent: str, user: str, tags: tuple[str, ...], sent: SentConversation
-) -> Place:
+) -> AnswerPlace:
     """Store the new message of a conversation in its session; return where its answer comes.
 
     A session with exactly these turns goes on. A session that went on in another way is forked. If there is
@@ -82,7 +82,7 @@ async def pin(
 
 async def begin(
     request: ApiRequest, agent: str, user: str, tags: tuple[str, ...], sent: SentConversation
-) -> Place:
+) -> AnswerPlace:
     """Begin a session with a message, unless the client sends again what a session of it has already."""
     offload = request.store.database.offload
     prefix = await offload(lambda: _digest(request.service.cwd, agent, user, sent, "responses"))
@@ -93,11 +93,11 @@ async def begin(
     return await send(request, session_id, sent.message)
 
 
-async def send(request: ApiRequest, session_id: str, message: UserContent) -> Place:
+async def send(request: ApiRequest, session_id: str, message: UserContent) -> AnswerPlace:
     """Store a message in a session that no other request changes now; return where its answer comes."""
     after_row = count_rows(request.store, session_id) - 1
     await request.service.runner.send(request.store, session_id, message)
-    return Place(session_id, after_row)
+    return AnswerPlace(session_id, after_row)
 
 
 async def _create(
@@ -183,13 +183,15 @@ def _has_turns(candidate: _Candidate, prefix: Prefix) -> bool:
     )
 
 
-def _is_answer(turn: Turn, text: str, owners: set[str]) -> bool:
+def _is_answer(turn: SessionTurn, text: str, owners: set[str]) -> bool:
     """Return whether a client was given this text for a turn: all of the answer, its beginning if the client
     left before its end, or a text that names the session because something waited there."""
     return squeeze(turn.answer).startswith(text) or any(owner in text for owner in owners)
 
 
-def _find_same_message(request: ApiRequest, candidates: Sequence[_Candidate], prefix: Prefix) -> Place | None:
+def _find_same_message(
+    request: ApiRequest, candidates: Sequence[_Candidate], prefix: Prefix
+) -> AnswerPlace | None:
     """Return the place of a turn that has the new message already, if the client asks for it again."""
     for candidate in candidates:
         count = len(prefix.answers) - candidate.foreign
@@ -197,11 +199,11 @@ def _find_same_message(request: ApiRequest, candidates: Sequence[_Candidate], pr
             continue
         turn, info = candidate.turns[-1], candidate.info
         if turn.session_id == info.id and is_sent_again(request, info.id, turn, prefix.asked[-1]):
-            return Place(info.id, turn.before_row)
+            return AnswerPlace(info.id, turn.before_row)
     return None
 
 
-def is_sent_again(request: ApiRequest, session_id: str, turn: Turn, digest: str) -> bool:
+def is_sent_again(request: ApiRequest, session_id: str, turn: SessionTurn, digest: str) -> bool:
     """Return whether a client asks again for the answer of a turn that it did not get.
 
     It does if the turn still works and no client follows the session, or if the client says that it retries.

@@ -38,13 +38,13 @@ class ResponseImagePart(Form):
     detail: Ignored = None
 
 
-Part = Annotated[TextPart | ChatImagePart | ResponseImagePart, Field(discriminator="type")]
-Parts = Annotated[list[Part], Field(max_length=50)]
+ContentPart = Annotated[TextPart | ChatImagePart | ResponseImagePart, Field(discriminator="type")]
+ContentParts = Annotated[list[ContentPart], Field(max_length=50)]
 
 
 class ChatMessage(Form):
     role: Literal["system", "developer", "user", "assistant"]
-    content: _Text | Parts | None = None
+    content: _Text | ContentParts | None = None
     name: Ignored = None
     # What a client sends back of an answer.
     refusal: Ignored = None
@@ -96,7 +96,7 @@ class ChatBody(_Sampling):
 class InputMessage(Form):
     type: Literal["message"] = "message"
     role: Literal["system", "developer", "user", "assistant"]
-    content: _Text | Parts
+    content: _Text | ContentParts
     id: Ignored = None
     status: Ignored = None
     phase: Ignored = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...answers import RequestRefused
-from .conversations import Place
+from .conversations import AnswerPlace
 from .outcomes import TurnOutcome
 from .turn_response import Chunk
 
@@ -17,7 +17,7 @@ from .turn_response import Chunk
 class ResponseForm:
     """The form of one response."""
 
-    place: Place
+    place: AnswerPlace
     model: str
     created_at: float
     previous: str | None = None
@@ -106,18 +106,18 @@ class ResponseForm:
         return {"type": kind, "item_id": self._item_id, "output_index": 0, "content_index": 0, **more}
 
 
-def make_response_id(place: Place) -> str:
+def make_response_id(place: AnswerPlace) -> str:
     """Return the id of the response whose turn is the first one after a row of a session."""
     return f"resp_{place.session_id}_{place.after_row + 1}"
 
 
-def parse_response_id(text: str) -> Place | None:
+def parse_response_id(text: str) -> AnswerPlace | None:
     """Return the place that an id names; None for another text."""
     kind, _, rest = text.partition("_")
     session_id, _, row = rest.rpartition("_")
     if kind != "resp" or not session_id or not (row.isascii() and row.isdigit() and len(row) <= 15):
         return None
-    return Place(session_id, int(row) - 1)
+    return AnswerPlace(session_id, int(row) - 1)
 
 
 def _make_part(text: str) -> Chunk:

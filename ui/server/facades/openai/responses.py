@@ -18,13 +18,13 @@ from ...answers import JsonAnswer, RequestRefused
 from ...routes.route import ApiRequest
 from .chat_completions import follow, make_tags, require_model
 from .contents import SentConversation, read_conversation
-from .conversations import ENDED, Place, begin, is_sent_again, make_digester, send
+from .conversations import ENDED, AnswerPlace, begin, is_sent_again, make_digester, send
 from .forms import InputMessage, ResponseBody
 from .outcomes import find_base_url, make_outcome
 from .response_form import ResponseForm, parse_response_id
 from .turn_follower import WAITING
 from .turn_response import TurnResponse
-from .turns import Turn, read_turns_after, read_waiting_turns
+from .turns import SessionTurn, read_turns_after, read_waiting_turns
 
 _INSTRUCTIONS = "instructions:"
 _CANCELLED_WITHIN_S, _LOOK_S = 5.0, 0.05
@@ -84,7 +84,7 @@ def _digest(instructions: str) -> str:
     return hashlib.sha256(instructions.encode("utf-8", "replace")).hexdigest()[:32]
 
 
-def _require_place(request: ApiRequest, response_id: str) -> Place:
+def _require_place(request: ApiRequest, response_id: str) -> AnswerPlace:
     """Return the place of a response of the caller's tenant; raises `RequestRefused` if there is none."""
     missing = RequestRefused(404, "response_not_found", f"There is no response {response_id[:100]!r}.")
     place = parse_response_id(response_id)
@@ -97,12 +97,12 @@ def _require_place(request: ApiRequest, response_id: str) -> Place:
     return place
 
 
-async def _read_turns(request: ApiRequest, place: Place) -> list[Turn]:
+async def _read_turns(request: ApiRequest, place: AnswerPlace) -> list[SessionTurn]:
     store = request.store
     return await store.database.offload(lambda: read_turns_after(store, place.session_id, place.after_row))
 
 
-async def _continue(request: ApiRequest, previous: str, agent: str, sent: SentConversation) -> Place:
+async def _continue(request: ApiRequest, previous: str, agent: str, sent: SentConversation) -> AnswerPlace:
     """Store a message after a response: in its session, or in a fork if that went on in another way."""
     try:
         place = _require_place(request, previous)
@@ -117,7 +117,7 @@ async def _continue(request: ApiRequest, previous: str, agent: str, sent: SentCo
     if others:
         digest = await request.store.database.offload(lambda: _digest_message(request, sent.message))
         if is_sent_again(request, place.session_id, others[0], digest):
-            return Place(place.session_id, others[0].before_row)
+            return AnswerPlace(place.session_id, others[0].before_row)
         if turn.status not in ENDED:
             raise RequestRefused(409, "not_ended", "The session went on after the previous response.")
         forked = await branch(request.store, place.session_id, turn.last_step)
@@ -131,7 +131,9 @@ def _digest_message(request: ApiRequest, message: UserContent) -> str:
     return make_digester(request.service.cwd)(message)
 
 
-def _require_same_session(request: ApiRequest, place: Place, agent: str, sent: SentConversation) -> None:
+def _require_same_session(
+    request: ApiRequest, place: AnswerPlace, agent: str, sent: SentConversation
+) -> None:
     """Raise `UsageError` if a message asks for another model or other instructions than its session has."""
     settings = request.store.index.settings(place.session_id)
     if settings.agent != agent:
@@ -142,7 +144,7 @@ def _require_same_session(request: ApiRequest, place: Place, agent: str, sent: S
         )
 
 
-async def _describe(request: ApiRequest, place: Place) -> Response:
+async def _describe(request: ApiRequest, place: AnswerPlace) -> Response:
     turns = await _read_turns(request, place)
     settings = request.store.index.settings(place.session_id)
     turn = turns[0] if turns else None
@@ -163,7 +165,7 @@ def _find_metadata(tags: tuple[str, ...]) -> Mapping[str, str]:
     return {name: value for name, is_pair, value in pairs if is_pair}
 
 
-async def _wait_until_ended(request: ApiRequest, place: Place) -> None:
+async def _wait_until_ended(request: ApiRequest, place: AnswerPlace) -> None:
     """Wait until the run that was interrupted has recorded its end."""
     ends_at = time.monotonic() + _CANCELLED_WITHIN_S
     # The worker tells nobody when it has recorded the end.

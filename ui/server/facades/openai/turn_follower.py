@@ -14,8 +14,8 @@ from .....state.store.store import Store
 from ...answers import RequestRefused
 from ...streams.event_ids import EVENTS_PER_ROW
 from ...streams.session_feed import SessionFeeds
-from .conversations import Place
-from .turns import BETWEEN_TEXTS, Turn, read_turns_after
+from .conversations import AnswerPlace
+from .turns import BETWEEN_TEXTS, SessionTurn, read_turns_after
 
 _LOOK_S = 0.5
 WAITING = ("needs_approval", "needs_decision")
@@ -32,10 +32,10 @@ class TurnFollower:
     """One client that waits for the answer of one turn. It has to be closed."""
 
     def __init__(
-        self, feeds: SessionFeeds, store: Store, place: Place, may_go_on: Callable[[], Awaitable[bool]]
+        self, feeds: SessionFeeds, store: Store, place: AnswerPlace, may_go_on: Callable[[], Awaitable[bool]]
     ) -> None:
         self.place = place
-        self.turn: Turn | None = None
+        self.turn: SessionTurn | None = None
         """The turn, when it has ended."""
         self._feeds = feeds
         self._store = store
