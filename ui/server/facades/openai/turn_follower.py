@@ -67,7 +67,8 @@ class TurnFollower:
                     piece = self._read(frame)
                     if piece is None:
                         break
-                    yield piece
+                    if piece or frame.startswith(b":"):
+                        yield piece
         finally:
             watcher.cancel()
         if self._failure is not None:
