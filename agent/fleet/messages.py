@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...state.conversation.messages import encodable
 from ...state.databases.database import Statement
 from ...state.errors import UsageError
 from ...state.session import SessionSettings, WaitingMessage
@@ -32,18 +33,24 @@ async def create_session(
     needs: Sequence[str] = (),
     priority: int = 5,
     labels: Mapping[str, Any] | None = None,
+    instructions: str = "",
     env: Mapping[str, str] | None = None,
 ) -> str:
     """Store a new session for the workers that have the agent `name`; return its id.
 
     `needs` are the labels that its worker must have. `priority` is from 0 to 9: within a tenant, higher ones
-    run first. `labels` are `app`, `user` and `tags`. Raises `UsageError` for an id that exists.
+    run first. `labels` are `app`, `user` and `tags`. `instructions` follow the system prompt of the agent.
+    Raises `UsageError` for an id that exists.
     """
     placed = {"needs": check_needs(needs), "priority": check_priority(priority)}
     runtime = open_runtime(agent, name, store, os.environ if env is None else env)
     try:
         session = await runtime.create(session_id or str(uuid.uuid4()), labels={**(labels or {}), **placed})
         settings = session.settings
+        if instructions:
+            more = masker_for(os.environ, Path(settings.cwd)).text(encodable(instructions))
+            prompt = "\n\n".join(filter(None, (settings.system_prompt, more)))
+            settings = settings.model_copy(update={"system_prompt": prompt})
         await store.database.offload(partial(store.index.create, session.id, settings))
         await runtime.let_go(session)
     finally:

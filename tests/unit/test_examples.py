@@ -19,6 +19,14 @@ from support.places import ROOT
 
 EXAMPLES = ROOT / "examples"
 PRINTED = {
+    "served_openai_client": [
+        "`echo one` gave:",
+        "`echo two` gave:",
+        "sessions: 1",
+        "`echo left` gave:",
+        "`echo right` gave:",
+        "stored: completed",
+    ],
     "own_tool": [
         "convert: error: convert: to must be 'EUR', 'USD' or 'JPY', got a string. Expected: .*",
         "convert: ok: 54.5",

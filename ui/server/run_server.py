@@ -28,6 +28,7 @@ from .access.guard import ServerGuard
 from .access.token_book import TokenBook
 from .app import make_app
 from .command import ServeCommand
+from .facades.openai.errors import OpenAiErrors
 from .routes.table import ROUTES
 from .service import Service
 from .session_runner import SessionRunner
@@ -63,7 +64,7 @@ async def serve(command: ServeCommand) -> int:
                 hosts=command.allow_hosts,
                 requests_a_minute=command.rate_limit,
             )
-            server = SignalFreeServer(_configure(guard))
+            server = SignalFreeServer(_configure(OpenAiErrors(guard)))
             address = address_of(listener)
             put(f"Serving {address}?token={own_token}" if own_token else f"Serving {address}")
             say("Ctrl-C ends the server; runs go on at its next start.")
@@ -121,7 +122,7 @@ def _make_service(
     )
 
 
-def _configure(app: ServerGuard) -> Config:
+def _configure(app: OpenAiErrors) -> Config:
     # Internal errors of the server are bugs, so they go to the log for bugs.
     errors = logging.getLogger("uvicorn.error")
     errors.propagate = False

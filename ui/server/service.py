@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
 import time
 from collections import Counter
@@ -87,6 +88,7 @@ class Service:
     metrics: Metrics = field(default_factory=Metrics)
     document: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The OpenAPI document."""
+    _conversation_locks: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock])
     _stores: dict[str, Store] = field(default_factory=dict[str, Store])
 
     def store_of(self, tenant: str) -> Store:
@@ -94,6 +96,10 @@ class Service:
         if tenant not in self._stores:
             self._stores[tenant] = Store(self.store.database, self.store.url, tenant)
         return self._stores[tenant]
+
+    def lock_conversations(self, tenant: str) -> asyncio.Lock:
+        """Return what lets one message at a time of a tenant find its session and be stored there."""
+        return self._conversation_locks.setdefault(tenant, asyncio.Lock())
 
     def require_stream_place(self) -> None:
         """Raise `RequestRefused` if the server has as many streams as it can carry."""

@@ -69,11 +69,17 @@ class SessionRunner:
             raise UsageError(f"This server has no agent {name[:60]!r}.", f"It has: {known}.")
         return agent
 
-    async def create(self, store: Store, name: str, session_id: str, labels: Mapping[str, Any]) -> None:
-        """Store a new session without a message; raises `UsageError` if its id is taken."""
+    async def create(
+        self, store: Store, name: str, session_id: str, labels: Mapping[str, Any], instructions: str = ""
+    ) -> None:
+        """Store a new session without a message; raises `UsageError` if its id is taken.
+
+        `instructions` follow the system prompt of the agent.
+        """
         if await store.database.offload(lambda: store.index.exists(session_id)):
             raise UsageError("A session with this id exists already.", "Choose another id, or none.")
-        await create_session(store, name, self.find_agent(name), session_id, labels=labels)
+        agent = self.find_agent(name)
+        await create_session(store, name, agent, session_id, labels=labels, instructions=instructions)
 
     async def send(self, store: Store, session_id: str, content: UserContent) -> None:
         """Store a message and run the session. The message is in the store when this returns."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from openapi_spec_validator import validate
 from support.network.sandbur_server import RunningServer, serve
 
+from sandbur.ui.server.facades.openai.errors import is_openai_path
 from sandbur.ui.server.routes.route import ApiRoute
 from sandbur.ui.server.routes.table import ROUTES
 
@@ -117,7 +118,7 @@ def bodies(route: ApiRoute) -> st.SearchStrategy[Any]:
 def requests(draw: st.DrawFn) -> tuple[ApiRoute, str, Any]:
     route = draw(st.sampled_from(SENT))
     path = route.path
-    for name in ("session_id", "fact_id", "token_id", "digest"):
+    for name in ("session_id", "fact_id", "token_id", "digest", "model", "response_id"):
         value = draw(st.sampled_from(["s1", "nothing", "0" * 64]) | TEXTS.filter(bool))
         path = path.replace(f"{{{name}}}", quote(value, safe=""))
     names = [] if route.query is None else list(route.query.model_fields)
@@ -140,4 +141,5 @@ def test_bad_input_on_any_route_is_answered_in_the_form_of_errors(
     answer = server.ask(route.method, path, body)
     assert answer.status < 500 or answer.json["error"]["type"] != "bug", (route.name, path, body)
     if answer.status >= 400:
-        assert set(answer.json["error"]) == {"type", "message", "hint"}
+        others = {"param", "code"} if is_openai_path(route.path) else {"hint"}
+        assert set(answer.json["error"]) == {"type", "message", *others}

@@ -1,5 +1,7 @@
 """The table of all routes. The application, its checks and the OpenAPI document are made from it."""
 
+from ..facades.openai import chat_completions, responses
+from ..facades.openai.forms import ChatBody, ResponseBody, ResponseQuery
 from . import administration, forms, memory, session_reading, session_writing
 from .route import MOST_FILES_BYTES, ApiRoute
 
@@ -71,5 +73,17 @@ ROUTES: tuple[ApiRoute, ...] = (
           administration.revoke_token, forms.DeletedAnswer),
     ApiRoute("GET", "/v1/audit", "list_audit", "the requests that changed something or were refused", "admin",
           administration.list_audit, forms.AuditPartAnswer, forms.AuditQueryForm),
+    ApiRoute("GET", "/v1/models", "list_models", "OpenAI: the agents of this server", "read",
+          chat_completions.list_models),
+    ApiRoute("GET", "/v1/models/{model}", "show_model", "OpenAI: one agent", "read",
+          chat_completions.show_model),
+    ApiRoute("POST", "/v1/chat/completions", "complete_chat", "OpenAI: answer a conversation", "run",
+          chat_completions.complete_chat, body=ChatBody, most_bytes=MOST_FILES_BYTES),
+    ApiRoute("POST", "/v1/responses", "create_response", "OpenAI: answer a message", "run",
+          responses.create_response, body=ResponseBody, most_bytes=MOST_FILES_BYTES),
+    ApiRoute("GET", "/v1/responses/{response_id}", "show_response", "OpenAI: a response as it is now", "read",
+          responses.show_response, query=ResponseQuery),
+    ApiRoute("POST", "/v1/responses/{response_id}/cancel", "cancel_response", "OpenAI: interrupt the run",
+          "run", responses.cancel_response),
 )  # fmt: skip
 """All routes. Further ones, such as facades for other clients, are further rows."""

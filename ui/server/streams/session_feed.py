@@ -247,6 +247,10 @@ class SessionFeeds:
     def stream_count(self) -> int:
         return sum(len(feed.streams) for feed in self._feeds.values())
 
+    def is_followed(self, session_id: str) -> bool:
+        """Return whether a stream of this server follows the session."""
+        return session_id in self._feeds
+
     def publish(self, session_id: str, event: Event) -> None:
         """Pass an event of a run in this process to the streams of its session."""
         if (feed := self._feeds.get(session_id)) is not None:
