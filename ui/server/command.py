@@ -29,10 +29,10 @@ class ServeCommand(ActionCommand):
         ), home="run_server.serve"),
         "add-token": Action("NAME", "make a token, and print it once", _TOKEN_FLAGS, (
             ("sandbur serve add-token ci --scopes read,run --tenant acme", ""),
-        ), home="token_commands.add_token"),
+        ), home="access.token_commands.add_token"),
         "list-tokens": Action("", "list the tokens, without their texts", ("--tenant",),
-                              home="token_commands.list_tokens"),
-        "revoke-token": Action("ID", "revoke a token", (), home="token_commands.revoke_token"),
+                              home="access.token_commands.list_tokens"),
+        "revoke-token": Action("ID", "revoke a token", (), home="access.token_commands.revoke_token"),
     }  # fmt: skip
     action: str = word(
         "|".join(ACTIONS), "start the server (default), or manage its tokens", "start", nargs="?",

@@ -1,11 +1,11 @@
 """`sandbur serve add-token`, `list-tokens` and `revoke-token`."""
 
-from ...state.process.clock import format_time
-from ...state.store.access_tokens import TokenTable
-from ..cli.open_session import open_runtime
-from ..terminal.terminal import put, say
-from ..terminal.text.sanitize import plain
-from .command import ServeCommand
+from ....state.process.clock import format_time
+from ....state.store.access_tokens import TokenTable
+from ...cli.open_session import open_runtime
+from ...terminal.terminal import put, say
+from ...terminal.text.sanitize import plain
+from ..command import ServeCommand
 
 
 async def add_token(command: ServeCommand) -> int:
