@@ -35,6 +35,8 @@ class Service:
     metrics: Metrics = field(default_factory=Metrics)
     document: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The OpenAPI document."""
+    open_turns: set[str] = field(default_factory=set[str])
+    """The sessions with which a request of a facade works."""
     _stores: dict[str, Store] = field(default_factory=dict[str, Store])
 
     def store_of(self, tenant: str) -> Store:

@@ -1,5 +1,6 @@
 """The table of all routes. The application, its checks and the OpenAPI document are made from it."""
 
+from ..facades.ag_ui.endpoint import AG_UI_ROUTES
 from . import administration, forms, memory, session_reading, session_writing
 from .route import MOST_FILES_BYTES, Route
 
@@ -71,5 +72,6 @@ ROUTES: tuple[Route, ...] = (
           administration.revoke_token, forms.Deleted),
     Route("GET", "/v1/audit", "list_audit", "the requests that changed something or were refused", "admin",
           administration.list_audit, forms.AuditPart, forms.AuditQuery),
+    *AG_UI_ROUTES,
 )  # fmt: skip
-"""All routes. Further ones, such as facades for other clients, are further rows."""
+"""All routes."""

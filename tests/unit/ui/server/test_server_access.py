@@ -59,7 +59,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def fill(served: Served, route: Route) -> str:
     """Return the path of a route with what belongs to the tenant `red`."""
-    values = {"session_id": "reds", "fact_id": served.fact, "token_id": served.token_id, "digest": "0" * 64}
+    values = {
+        "session_id": "reds",
+        "fact_id": served.fact,
+        "token_id": served.token_id,
+        "digest": "0" * 64,
+        "agent": "default",
+    }
     return re.sub(r"{(\w+)}", lambda found: values[found[1]], route.path)
 
 
@@ -70,6 +76,7 @@ BODIES: dict[str, Any] = {
     "rename_session": {"title": "stolen"},
     "settle_call": {"call": "x", "outcome": "done"},
     "add_fact": {"text": "blue has this fact"},
+    "run_thread": {"threadId": "reds", "runId": "r1", "messages": []},
     "add_token": {"name": "new", "scopes": ["read"]},
 }
 

@@ -1,0 +1,1 @@
+"""Protocols of other programs, spoken on the same routes, tokens and tenants: AG-UI, A2A, MCP."""
