@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +38,10 @@ class Service:
     """The OpenAPI document."""
     open_turns: set[str] = field(default_factory=set[str])
     """The sessions with which a request of a facade works."""
+    mcp: asyncio.Future[Any] | None = None
+    """What answers requests of MCP; None before the first one."""
+    closers: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
+    """What ends with the server."""
     _stores: dict[str, Store] = field(default_factory=dict[str, Store])
 
     def store_of(self, tenant: str) -> Store:

@@ -1,6 +1,7 @@
 """The table of all routes. The application, its checks and the OpenAPI document are made from it."""
 
 from ..facades.ag_ui.endpoint import AG_UI_ROUTES
+from ..facades.mcp.endpoint import MCP_ROUTES
 from . import administration, forms, memory, session_reading, session_writing
 from .route import MOST_FILES_BYTES, Route
 
@@ -73,5 +74,6 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/v1/audit", "list_audit", "the requests that changed something or were refused", "admin",
           administration.list_audit, forms.AuditPart, forms.AuditQuery),
     *AG_UI_ROUTES,
+    *MCP_ROUTES,
 )  # fmt: skip
 """All routes."""

@@ -19,7 +19,7 @@ from .....state.errors import UsageError
 from ....headless.json_output import Object, encode
 from ...answers import RequestRefused
 from ...routes.route import MOST_FILES_BYTES, ApiRequest, Route
-from ..turn import LAST_EVENTS, SessionStatus, Turn, TurnResponse
+from ..session_turn import LAST_EVENTS, SessionStatus, SessionTurn, SessionTurnResponse
 from .translator import Translator
 from .wire import AgUiAnswer, AgUiContent, AgUiResume, AgUiRun, AgUiText
 
@@ -31,19 +31,19 @@ async def run_thread(request: ApiRequest) -> Response:
     """Answer with the events of a run: of the last message, of decisions, or of what is open."""
     wanted = request.read_body(AgUiRun)
     content = _read_message(wanted)
-    turn = Turn(request, wanted.thread_id)
+    turn = SessionTurn(request, wanted.thread_id)
     try:
         status = await _start(turn, request.path["agent"], wanted, content)
         own_message = content if isinstance(content, str) else None
         translator = Translator(wanted.thread_id, wanted.run_id, own_message)
-        return TurnResponse(turn, _make_frames(turn, translator, status))
+        return SessionTurnResponse(turn, _make_frames(turn, translator, status))
     except BaseException:
         await turn.close()
         raise
 
 
 async def _start(
-    turn: Turn, agent: str, wanted: AgUiRun, content: UserContent | None
+    turn: SessionTurn, agent: str, wanted: AgUiRun, content: UserContent | None
 ) -> SessionStatus | None:
     """Start what a client wants; return None if a run has events, else where the session stands."""
     if wanted.resume:
@@ -61,7 +61,7 @@ async def _start(
     return None
 
 
-async def _follow(turn: Turn, agent: str) -> SessionStatus | None:
+async def _follow(turn: SessionTurn, agent: str) -> SessionStatus | None:
     """Follow a run that works, or let one that was interrupted go on."""
     status = await turn.join(agent)
     if status.is_active:
@@ -73,7 +73,7 @@ async def _follow(turn: Turn, agent: str) -> SessionStatus | None:
 
 
 async def _make_frames(
-    turn: Turn, translator: Translator, status: SessionStatus | None
+    turn: SessionTurn, translator: Translator, status: SessionStatus | None
 ) -> AsyncGenerator[bytes]:
     yield _encode(translator.begin())
     async for event in turn.events() if status is None else _yield_one(status):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
 from starlette.responses import Response
@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from ....state.calls import CallDecision
 from ....state.conversation.messages import UserContent
-from ....state.errors import UsageError
+from ....state.errors import SessionHeld, UsageError
 from ....state.store.sessions.record_feed import load_position
 from ...headless.json_output import Object, pending_objects
 from ..answers import RequestRefused
@@ -37,7 +37,7 @@ class SessionStatus:
     """Whether a run works, or is to begin now."""
 
 
-class Turn:
+class SessionTurn:
     """The one request of a facade that works with a session now. It has to be closed at its end."""
 
     def __init__(self, request: ApiRequest, session_id: str) -> None:
@@ -45,6 +45,7 @@ class Turn:
         self.session_id = session_id
         self._after = BEFORE_ALL
         self._is_open = False
+        self._has_run = True
         self._has_missed_pieces = False
         """Whether the first pieces of text may have the end of a message only."""
         self.stream: EventStreamQueue | None = None
@@ -107,6 +108,7 @@ class Turn:
             raise RequestRefused(403, "forbidden", "A decision needs a token with the scope 'approve'.")
         signed = [one.model_copy(update={"by": caller.name}) for one in decisions]
         if await self.request.service.runner.record(store, self.session_id, signed):
+            self._has_run = False
             return False
         # The record of the decisions ends with a result of its own, which is not that of the run.
         await self._find_place()
@@ -122,6 +124,9 @@ class Turn:
         None: nothing has happened for some time. A `SessionStatus` is the last one, too: the run has ended
         without a result, such as one that could not begin.
         """
+        if not self._has_run:
+            yield await self.read_status()
+            return
         service, caller = self.request.service, self.request.who
         self.stream = service.feeds.join(self.session_id, self._after)
 
@@ -139,8 +144,13 @@ class Turn:
                 if event is None and not (status := await self.read_status()).is_active:
                     yield status
                     return
+                is_last = event is not None and event["type"] in LAST_EVENTS
+                if is_last:
+                    # The result is recorded a moment before other requests can work with the session.
+                    with suppress(SessionHeld):
+                        await service.runner.wait_until_free(self.session_id)
                 yield event
-                if event is not None and event["type"] in LAST_EVENTS:
+                if is_last:
                     return
 
     async def read_status(self) -> SessionStatus:
@@ -156,10 +166,10 @@ class Turn:
             self._is_open = False
 
 
-class TurnResponse(Response):
+class SessionTurnResponse(Response):
     """Sends what a facade makes of the events of a turn, and closes the turn."""
 
-    def __init__(self, turn: Turn, frames: AsyncGenerator[bytes]) -> None:
+    def __init__(self, turn: SessionTurn, frames: AsyncGenerator[bytes]) -> None:
         super().__init__()
         self._turn = turn
         self._frames = frames
