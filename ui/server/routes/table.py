@@ -1,5 +1,6 @@
 """The table of all routes. The application, its checks and the OpenAPI document are made from it."""
 
+from ..facades.a2a.endpoint import A2A_ROUTES
 from ..facades.ag_ui.endpoint import AG_UI_ROUTES
 from ..facades.mcp.endpoint import MCP_ROUTES
 from . import administration, forms, memory, session_reading, session_writing
@@ -74,6 +75,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/v1/audit", "list_audit", "the requests that changed something or were refused", "admin",
           administration.list_audit, forms.AuditPart, forms.AuditQuery),
     *AG_UI_ROUTES,
+    *A2A_ROUTES,
     *MCP_ROUTES,
 )  # fmt: skip
 """All routes."""

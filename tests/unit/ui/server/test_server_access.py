@@ -77,6 +77,7 @@ BODIES: dict[str, Any] = {
     "settle_call": {"call": "x", "outcome": "done"},
     "add_fact": {"text": "blue has this fact"},
     "run_thread": {"threadId": "reds", "runId": "r1", "messages": []},
+    "answer_a2a": {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "reds"}},
     "add_token": {"name": "new", "scopes": ["read"]},
 }
 
