@@ -27,7 +27,7 @@ _ERRORS = {
     "429": "Too many requests.",
     "503": "The server cannot answer now.",
 }
-_ID_FORMS = {"session_id": forms.SessionId}
+_ID_FORMS: dict[str, Any] = {"session_id": forms.SessionId}
 _EVENTS: dict[str, tuple[type, tuple[str, ...]]] = {
     "init": (events.RunStarted, ("model", "mode", "cwd", "version")),
     "text": (events.TextDelta, ("delta", "step_id")),
