@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal, Protocol
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import Field
 
 from ....agent.runtime.version import VERSION
@@ -50,6 +52,15 @@ def make_run_server(runs: RunControl, allow_decisions: bool) -> MCPServer[Any]:
     if allow_decisions:
         _offer_decisions(server, runs)
     return server
+
+
+def make_session_manager(runs: RunControl) -> StreamableHTTPSessionManager:
+    """Return what answers requests over HTTP, without a state between them; all tools are offered."""
+    server = make_run_server(runs, allow_decisions=True)
+    # Whoever serves has checked host and origin.
+    trusting = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    server.streamable_http_app(json_response=True, stateless_http=True, transport_security=trusting)
+    return server.session_manager
 
 
 def _offer_runs(server: MCPServer[Any], runs: RunControl) -> None:

@@ -45,19 +45,13 @@ async def answer_mcp(request: ApiRequest) -> Response:
 async def _start(service: Service) -> Handle:
     """Start the session manager, which ends with the server; raises `ConfigError` without its package."""
     try:
-        from mcp.server.transport_security import TransportSecuritySettings
-
-        from ....commands.mcp.run_tools import make_run_server
+        from ....commands.mcp.run_tools import make_session_manager
     except ModuleNotFoundError as missing:
         service.mcp = None
         raise ConfigError(
             f"The package {missing.name} is not installed.", f"Install it with: {make_install_command('mcp')}"
         ) from None
-    server = make_run_server(SessionRuns(), allow_decisions=True)
-    # The guard of this server has checked host and origin.
-    trusting = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    server.streamable_http_app(json_response=True, stateless_http=True, transport_security=trusting)
-    manager = server.session_manager
+    manager = make_session_manager(SessionRuns())
     started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     ending = asyncio.Event()
 
