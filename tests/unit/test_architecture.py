@@ -108,7 +108,7 @@ SEAMS = {
     "a slash command, or what only a terminal needs": ("ui/chat/", "ui/terminal/"),
     "a provider's wire": ("agent/models/", "agent/sdk/"),
     "a database": ("state/databases/",),
-    "an extension": ("agent/extensions/", "agent/history/", "agent/runtime/"),
+    "an extension": ("agent/extensions/", "agent/history/", "agent/runtime/", "ui/server/facades/mcp/"),
     "the gate and the work of a tool": (
         "agent/session/",
         "actions/tools/",

@@ -96,7 +96,7 @@ def _make_parameters(route: ApiRoute) -> list[dict[str, Any]]:
             {"name": name, "in": "query", "required": name in required, "schema": one}
             for name, one in schema["properties"].items()
         ]
-    if route.media == EVENT_STREAM:
+    if route.media == EVENT_STREAM and route.method == "GET":
         schema = {"type": "string"}
         parameters.append({"name": "Last-Event-ID", "in": "header", "required": False, "schema": schema})
     return parameters
@@ -105,7 +105,7 @@ def _make_parameters(route: ApiRoute) -> list[dict[str, Any]]:
 def _make_content(route: ApiRoute) -> dict[str, Any]:
     if route.answer is not None:
         return {"schema": _refer(route.answer)}
-    if route.media == EVENT_STREAM:
+    if route.media == EVENT_STREAM and route.method == "GET":
         return {"schema": {"type": "string"}, "x-event-schema": {"$ref": "#/components/schemas/Event"}}
     return {"schema": {"type": "object" if route.media == "application/json" else "string"}}
 

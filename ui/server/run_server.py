@@ -152,6 +152,8 @@ async def _serve_until_stopped(service: Service, server: Server, listener: Any) 
     with StopSignals(stop) as signals:
         await service.runner.start([service.store_of(tenant) for tenant in sorted(tenants)])
         await server.serve(sockets=[listener])
+        for close in service.closers:
+            await close()
         await service.runner.drain()
         await service.feeds.aclose()
     return exit_code(signals.received) if signals.received is not None else 1

@@ -6,7 +6,7 @@ import asyncio
 import resource
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,7 +88,15 @@ class Service:
     metrics: Metrics = field(default_factory=Metrics)
     document: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The OpenAPI document."""
-    _conversation_locks: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock])
+import resource
+import time
+from collections import Counter
+    open_turns: set[str] = field(default_factory=set[str])
+    """The sessions with which a request of a facade works."""
+    mcp: asyncio.Future[Any] | None = None
+    """What answers requests of MCP; None before the first one."""
+    closers: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
+    """What ends with the server."""
     _stores: dict[str, Store] = field(default_factory=dict[str, Store])
 
     def store_of(self, tenant: str) -> Store:

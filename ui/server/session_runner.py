@@ -97,15 +97,21 @@ class SessionRunner:
 
     async def decide(self, store: Store, session_id: str, decisions: Sequence[CallDecision]) -> None:
         """Record decisions about waiting calls and go on; raises `SandburError` if one does not fit."""
-        await self._wait_until_free(session_id)
+        if not await self.record(store, session_id, decisions):
+            await self.go_on(store, session_id)
+
+    async def record(self, store: Store, session_id: str, decisions: Sequence[CallDecision]) -> bool:
+        """Record decisions about waiting calls; return whether other calls still wait.
+
+        Raises `SandburError` if one does not fit.
+        """
+        await self.wait_until_free(session_id)
         async with self._open(store, session_id) as runtime:
             session = await runtime.resume(session_id, needs_model=False)
             async for event in session.decide(decisions, record_only=True, way="over HTTP"):
                 if (failed := getattr(event, "error", None)) is not None:
                     raise UsageError(failed.message)
-            is_waiting = bool(session.state.calls_to_decide)
-        if not is_waiting:
-            await self.go_on(store, session_id)
+            return bool(session.state.calls_to_decide)
 
     async def go_on(self, store: Store, session_id: str) -> None:
         """Let the session run from where it stands; raises `SessionHeld` if it runs."""
@@ -126,7 +132,7 @@ class SessionRunner:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _wait_until_free(self, session_id: str) -> None:
+    async def wait_until_free(self, session_id: str) -> None:
         """Wait until a run that has just ended has given the session back; raises `SessionHeld`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_GIVEN_BACK_S):
@@ -154,7 +160,7 @@ class SessionRunner:
 
     async def _send_files(self, store: Store, session_id: str, content: UserContent) -> None:
         """Begin a run with a message that has files; return when a step has recorded it."""
-        await self._wait_until_free(session_id)
+        await self.wait_until_free(session_id)
         recorded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         task = self._direct[session_id] = asyncio.ensure_future(
             self._run_here(store, session_id, content, recorded)

@@ -234,6 +234,12 @@ class SessionIndex:
             return make_held_error(session_id, head.owner)
         return make_moved_error(session_id, head.last_seq) if (head.records, head.chain) != known else None
 
+    def is_active(self, session_id: str) -> bool:
+        """Return whether a process runs the session, or a worker is to run it now."""
+        due = "SELECT 1 FROM heads WHERE session_id = ? AND wake_at <> '' AND wake_at <= ?"
+        moment = format_time(self._database.now())
+        return self.is_held(session_id) or bool(self._database.query(due, (session_id, moment)))
+
     def head(self, session_id: str) -> Head:
         rows = self._database.query(_HEAD, (session_id,))
         if not rows:

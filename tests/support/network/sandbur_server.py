@@ -43,7 +43,7 @@ class RunningServer:
     port: int
     token: str
     process: "subprocess.Popen[str]"
-    extra: dict[str, str] = field(default_factory=dict[str, str])
+    environment: dict[str, str] = field(default_factory=dict[str, str])
 
     def ask(
         self,
@@ -106,6 +106,14 @@ class RunningServer:
         finally:
             connection.close()
 
+    def add_token(self, name: str, *flags: str) -> str:
+        """Add a token to the store of the server, and return its text."""
+        command = [sys.executable, "-m", "sandbur.ui.cli.main", "serve", "add-token", name, *flags]
+        found = subprocess.run(
+            command, env=self.environment, stdout=subprocess.PIPE, text=True, check=True, timeout=TIMEOUT_S
+        )
+        return found.stdout.strip()
+
     def stop(self) -> int:
         """Send SIGTERM, and return the exit code."""
         self.process.send_signal(signal.SIGTERM)
@@ -151,6 +159,6 @@ def serve(
             line = process.stdout.readline()
             found = re.search(r"http://[^:]+:(\d+)/(?:\?token=(\S+))?", line)
             assert found is not None, (line, (home / "server.err").read_text())
-            yield RunningServer(int(found[1]), found[2] or "", process)
+            yield RunningServer(int(found[1]), found[2] or "", process, environment)
         finally:
             process.kill()

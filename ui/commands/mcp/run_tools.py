@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import Field
 
 from ....agent.runtime.version import VERSION
 from ....agent.session.decisions import make_decision
+from ....state.calls import CallDecision
 from ....state.errors import SandburError
-from .served_runs import ServedRuns
 
 _Run = Annotated[str, Field(description="The run, as start_run or list_runs names it", min_length=1)]
 _Call = Annotated[str, Field(description="The waiting call, as the result of the run names it", min_length=1)]
@@ -24,16 +26,44 @@ a tool of this server if that was allowed, decides about a call; needs_decision:
 nobody knows whether it took effect. A run that stopped early goes on with resume_run, from where it was."""
 
 
-async def serve_runs(runs: ServedRuns, allow_decisions: bool) -> None:
+class RunControl(Protocol):
+    """What the tools do. Every method raises `SandburError`, and answers with a JSON object."""
+
+    async def start(self, prompt: str, plans_only: bool) -> dict[str, Any]: ...
+
+    async def watch(self, run: str, after: int, wait_s: float) -> dict[str, Any]: ...
+
+    async def list_runs(self, most: int) -> dict[str, Any]: ...
+
+    async def resume(self, run: str, message: str) -> dict[str, Any]: ...
+
+    async def decide(self, run: str, decision: CallDecision) -> dict[str, Any]: ...
+
+
+async def serve_runs(runs: RunControl, allow_decisions: bool) -> None:
     """Serve the tools until stdin ends."""
+    await make_run_server(runs, allow_decisions).run_stdio_async()
+
+
+def make_run_server(runs: RunControl, allow_decisions: bool) -> MCPServer[Any]:
+    """Return a server with the tools, which has no transport yet."""
     server = MCPServer("sandbur", version=VERSION, instructions=_INSTRUCTIONS, log_level="CRITICAL")
     _offer_runs(server, runs)
     if allow_decisions:
         _offer_decisions(server, runs)
-    await server.run_stdio_async()
+    return server
 
 
-def _offer_runs(server: MCPServer[Any], runs: ServedRuns) -> None:
+def make_session_manager(runs: RunControl) -> StreamableHTTPSessionManager:
+    """Return what answers requests over HTTP, without a state between them; all tools are offered."""
+    server = make_run_server(runs, allow_decisions=True)
+    # Whoever serves has checked host and origin.
+    trusting = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    server.streamable_http_app(json_response=True, stateless_http=True, transport_security=trusting)
+    return server.session_manager
+
+
+def _offer_runs(server: MCPServer[Any], runs: RunControl) -> None:
     @server.tool()
     async def start_run(
         prompt: Annotated[str, Field(description="What to do, in words")],
@@ -60,7 +90,7 @@ def _offer_runs(server: MCPServer[Any], runs: ServedRuns) -> None:
         most: Annotated[int, Field(description="How many, the newest first", ge=1, le=100)] = 20,
     ) -> dict[str, Any]:
         """List the runs of this folder."""
-        return runs.list_runs(most)
+        return await _await_answer(lambda: runs.list_runs(most))
 
     @server.tool()
     async def resume_run(
@@ -77,7 +107,7 @@ def _offer_runs(server: MCPServer[Any], runs: ServedRuns) -> None:
         return await _await_answer(lambda: runs.decide(run, make_decision(call, "deny", reason)))
 
 
-def _offer_decisions(server: MCPServer[Any], runs: ServedRuns) -> None:
+def _offer_decisions(server: MCPServer[Any], runs: RunControl) -> None:
     """Add the tools that decide about calls; only a person may allow these."""
 
     @server.tool()

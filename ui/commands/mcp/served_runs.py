@@ -102,7 +102,7 @@ class ServedRuns:
         status = "running" if result is None else result["status"]
         return {"run": session_id, "status": status, "lines": lines, "next": reached, "result": result}
 
-    def list_runs(self, most: int) -> dict[str, Any]:
+    async def list_runs(self, most: int) -> dict[str, Any]:
         """Return the newest runs of this folder."""
         found = islice(self._runtime.store.roots(FolderFilter(str(Path.cwd()))), max(0, most))
         names = ("title", "status", "model", "created_at", "updated_at", "steps")

@@ -1,1 +1,1 @@
-"""The protocols of others that the server speaks, so that their clients work with its sessions."""
+"""Protocols of other programs, spoken on the same routes, tokens and tenants: OpenAI, AG-UI, A2A, MCP."""

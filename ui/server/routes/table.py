@@ -1,5 +1,8 @@
 """The table of all routes. The application, its checks and the OpenAPI document are made from it."""
 
+from ..facades.a2a.endpoint import A2A_ROUTES
+from ..facades.ag_ui.endpoint import AG_UI_ROUTES
+from ..facades.mcp.endpoint import MCP_ROUTES
 from ..facades.openai import chat_completions, responses
 from ..facades.openai.forms import ChatBody, ResponseBody, ResponseQuery
 from . import administration, forms, memory, session_reading, session_writing
@@ -85,5 +88,8 @@ ROUTES: tuple[ApiRoute, ...] = (
           responses.show_response, query=ResponseQuery),
     ApiRoute("POST", "/v1/responses/{response_id}/cancel", "cancel_response", "OpenAI: interrupt the run",
           "run", responses.cancel_response),
+    *AG_UI_ROUTES,
+    *A2A_ROUTES,
+    *MCP_ROUTES,
 )  # fmt: skip
-"""All routes. Further ones, such as facades for other clients, are further rows."""
+"""All routes."""

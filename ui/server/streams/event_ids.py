@@ -1,5 +1,6 @@
 """The ids of stored events, `SESSION_SEQ`, and the frames in which a stream sends events."""
 
+import json
 from dataclasses import dataclass
 from typing import Literal
 
@@ -70,3 +71,10 @@ def encode_event(session_id: str, event: Object, seq: int | None = None) -> byte
 def encode_control(kind: str, **fields: str) -> bytes:
     """Return a named event about the stream itself: `reset`, `drain`, `deleted` or `refused`."""
     return f"event: {kind}\ndata: {encode({'type': kind, **fields})}\n\n".encode("ascii")
+
+
+def decode_frame(data: bytes) -> Object | None:
+    """Return the event in a frame, or None for a frame without one, such as a ping."""
+    lines = data.decode("ascii").splitlines()
+    found = next((line for line in lines if line.startswith("data: ")), None)
+    return None if found is None else json.loads(found.removeprefix("data: "))

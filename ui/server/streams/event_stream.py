@@ -13,8 +13,9 @@ from .session_feed import EventStreamQueue, SessionFeeds
 _RETRY_MS = 2000
 _SEND_S = 60.0
 """A client that takes nothing for this time is disconnected."""
-_BEFORE_ALL = -1
-_HEADERS = [
+BEFORE_ALL = -1
+"""The place before the first event of a session."""
+EVENT_STREAM_HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),
@@ -43,30 +44,21 @@ class EventStreamResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         after, reset = await self._find_place()
-        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        await send({"type": "http.response.start", "status": 200, "headers": EVENT_STREAM_HEADERS})
         stream = self._feeds.join(self._session_id, after)
-        watcher = asyncio.ensure_future(_watch(receive, stream))
         try:
-            async with aclosing(self._frames(stream, reset)) as frames:
-                async for data in frames:
-                    async with asyncio.timeout(_SEND_S):
-                        await send({"type": "http.response.body", "body": data, "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-        except TimeoutError:
-            # Without an end of the body the client sees that the stream was cut, and connects again.
-            return
+            await send_frames(self._frames(stream, reset), receive, send, stream.end)
         finally:
-            watcher.cancel()
             await self._feeds.leave(self._session_id, stream)
 
     async def _find_place(self) -> tuple[int, ResetReason | None]:
         if not self._last_id:
-            return _BEFORE_ALL, None
+            return BEFORE_ALL, None
         try:
             seq = parse_event_id(self._last_id, self._session_id)
             await self._feeds.check_position(self._session_id, seq)
         except WrongEventId as wrong:
-            return _BEFORE_ALL, wrong.reason
+            return BEFORE_ALL, wrong.reason
         return seq, None
 
     async def _frames(self, stream: EventStreamQueue, reset: ResetReason | None) -> AsyncGenerator[bytes]:
@@ -77,8 +69,25 @@ class EventStreamResponse(Response):
             yield data
 
 
-async def _watch(receive: Receive, stream: EventStreamQueue) -> None:
-    """End the stream when its client disconnects."""
+async def send_frames(
+    frames: AsyncGenerator[bytes], receive: Receive, send: Send, end: Callable[[], None]
+) -> None:
+    """Send the body of a stream. `end` is called when the client disconnects, and has to end `frames`."""
+    watcher = asyncio.ensure_future(_watch(receive, end))
+    try:
+        async with aclosing(frames):
+            async for data in frames:
+                async with asyncio.timeout(_SEND_S):
+                    await send({"type": "http.response.body", "body": data, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+    except TimeoutError:
+        # Without an end of the body the client sees that the stream was cut, and connects again.
+        return
+    finally:
+        watcher.cancel()
+
+
+async def _watch(receive: Receive, end: Callable[[], None]) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-    stream.end()
+    end()
