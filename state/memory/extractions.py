@@ -59,7 +59,8 @@ class Extractions:
             f" AND h.folder = ? AND h.records > e.records{most} ORDER BY h.updated_at, e.session_id",
             (self._tenant, self._reader, make_index_key(folder)),
         )
-        return [session_id for session_id, owner, lease in rows if not seems_held(owner, lease)]
+        clock = self._database.now()
+        return [session_id for session_id, owner, lease in rows if not seems_held(owner, lease, clock)]
 
     def count_records(self, session_id: str) -> int:
         """Return the number of records that a session has now."""

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..databases.database import Database, Statement
+from ..databases.sampling import add_samples
 from ..databases.schema import make_index_key
 from .candidates import Candidates, mark, split
 from .ranking import Matches, Ranker, list_query_words, make_words
-from .words import digest_text, find_level, find_stem, list_parts, make_space, make_terms, measure_bytes
+from .words import digest_text, find_stem, list_parts, make_space, make_terms, measure_bytes
 
 MOST_QUERY_CHARS = 5_000
 """Later characters of a query are ignored."""
@@ -64,7 +65,7 @@ class DocumentIndex:
         space = make_space(collection)
         both = list_parts(f"{document.title}\n{document.text}", with_single=True)
         words = make_words(document.title, document.text)
-        row = (document.id, key, words, make_terms(space, both, find_level(document.id)))
+        row = (document.id, key, words, add_samples(document.id, make_terms(space, both)))
         sql = (
             "INSERT INTO documents (id, collection, words, terms) VALUES (?, ?, ?, ?) ON CONFLICT (id)"
             " DO UPDATE SET collection = excluded.collection, words = excluded.words, terms = excluded.terms"
