@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..databases.database import Database
+from ..databases.sampling import SAMPLE_BASE, TOP_LEVEL
 from .ranking import Ranked, Ranker, weigh
 from .words import (
-    SAMPLE_BASE,
-    TOP_LEVEL,
     find_stem,
     make_fragment_term,
     make_space,

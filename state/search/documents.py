@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..databases.database import Database, Statement
+from ..databases.sampling import add_samples
 from ..databases.schema import make_index_key
 from .candidates import Candidates, mark, split
 from .ranking import Matches, Ranker, list_query_words, make_words, weigh
-from .words import digest_text, find_level, find_stem, list_parts, make_space, make_terms, measure_bytes
+from .words import digest_text, find_stem, list_parts, make_space, make_terms, measure_bytes
 
 MOST_QUERY_CHARS = 5_000
 """Later characters of a query are ignored."""
@@ -69,9 +70,8 @@ class DocumentIndex:
         space = make_space(collection)
         both = list_parts(f"{document.title}\n{document.text}", with_single=True)
         words = make_words(document.title, document.text)
-        level = find_level(document.id)
-        terms = make_terms(space, both, level, with_ends=document.has_word_ends)
-        row = (document.id, key, words, terms)
+        terms = make_terms(space, both, with_ends=document.has_word_ends)
+        row = (document.id, key, words, add_samples(document.id, terms))
         sql = (
             "INSERT INTO documents (id, collection, words, terms) VALUES (?, ?, ?, ?) ON CONFLICT (id)"
             " DO UPDATE SET collection = excluded.collection, words = excluded.words, terms = excluded.terms"

@@ -104,11 +104,12 @@ class Ranker:
         """Return the words that share something with the query."""
         known: dict[str, _Match] = {TITLE_END: _Match((), frozenset())}
         for word in words:
-            grams = self._grams & _list_grams(word)
-            stems = {stem for stem in (find_stem(word),) if stem in self._stems}
+            own, stem = _list_grams(word), find_stem(word)
+            stems = {stem} if stem in self._stems else set[str]()
             stems |= {find_stem(part) for part in fragments if part in word}
-            if grams or stems:
-                known[word] = _Match((*stems,), grams)
+            # Most words share nothing with the query.
+            if stems or not self._grams.isdisjoint(own):
+                known[word] = _Match((*stems,), self._grams & own)
         return known
 
     def rank(
@@ -203,6 +204,9 @@ def _score(
     """Return the score of each document by BM25."""
     scores: list[float] = []
     for counts, norm in zip(documents, norms, strict=True):
+        if not counts:
+            scores.append(0.0)
+            continue
         half = k1 * norm
         parts = [weights[term] * times / (times + half) for term, times in counts.items()]
         scores.append((k1 + 1) * sum(parts))

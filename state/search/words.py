@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
 
+from ..databases.sampling import ANY_WORD, make_sampled_term
+
 _MOST_WORD_CHARS = 60
 _WORD = re.compile(r"[^\W_]+")
 _UNSPACED = re.compile(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+)")
@@ -106,49 +108,32 @@ def make_space(collection: str) -> str:
     return f"k{digits[number // 36**2]}{digits[number // 36 % 36]}{digits[number % 36]}"
 
 
-SAMPLE_BASE, TOP_LEVEL = 8, 4
-"""A document is in the sample of a level with a probability of 1 / 8 ** level."""
-
-
-def find_level(id: str) -> int:
-    """Return the highest level whose sample a document is in."""
-    number = int.from_bytes(hashlib.blake2b(id.encode("utf-8", "replace"), digest_size=8).digest())
-    level = 0
-    while level < TOP_LEVEL and number % SAMPLE_BASE == 0:
-        number //= SAMPLE_BASE
-        level += 1
-    return level
-
-
 def make_stem_term(space: str, word: str, level: int = 0) -> str:
     """Return the term of the words with the same stem, in the sample of a level.
 
     Each document of a sample above level 0 has the empty word.
     """
-    return f"{space}{level or ''}w{_encode(find_stem(word))}"
+    return make_sampled_term(space, f"{ANY_WORD}{_encode(find_stem(word))}", level)
 
 
 def make_fragment_term(space: str, fragment: str, level: int = 0) -> str:
     """Return the term that words with a fragment start with, in one of their suffixes."""
-    return f"{space}{level or ''}p{_encode(fragment)}"
+    return make_sampled_term(space, f"p{_encode(fragment)}", level)
 
 
-def make_terms(space: str, words: Iterable[str], most_level: int = 0, *, with_ends: bool = True) -> str:
+def make_terms(space: str, words: Iterable[str], *, with_ends: bool = True) -> str:
     """Return the terms of a document: the stems of its words, the words, and the ends of the words.
 
-    A search for a fragment inside of a word is then a search for the start of a term. The terms are repeated
-    for each level up to `most_level`. Without the ends, a fragment finds only the start of a word.
+    A search for a fragment inside of a word is then a search for the start of a term. Without the ends, it
+    finds only the start of a word.
     """
     terms: dict[str, None] = {}
     split = _list_ends if with_ends else _keep_whole
-    parts = [part for word in dict.fromkeys(words) for part in split(word)]
-    for level in range(most_level + 1):
-        if level:
-            terms[make_stem_term(space, "", level)] = None
-        for part, is_word in parts:
+    for word in dict.fromkeys(words):
+        for part, is_word in split(word):
             if is_word:
-                terms[make_stem_term(space, part, level)] = None
-            terms[make_fragment_term(space, part, level)] = None
+                terms[make_stem_term(space, part)] = None
+            terms[make_fragment_term(space, part)] = None
     return " ".join(terms)
 
 

@@ -51,6 +51,7 @@ WORKLOADS = {
     "middleware": Workload("observed_turns:measure_middleware", 1, "rounds"),
     "telemetry": Workload("observed_turns:measure_telemetry", 1, "rounds"),
     "flows": Workload("flows:measure", 5, "rounds"),
+    "static_memory": Workload("static_memory:measure", 10_000, "facts"),
     "sub_agents": Workload("sub_agents:measure", 100, "sub-agents"),
     "sub_agent_starts": Workload("sub_agent_starts:measure", 100, "starts"),
     "plan_steps": Workload("plan_steps:measure", 3, "rounds"),

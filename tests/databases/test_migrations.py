@@ -27,6 +27,8 @@ OPEN = "from sandbur.state.store.store import Store; Store.open('sqlite:///{}').
 POINTS = {"migration_mid", "migration_committed"}
 LABELS = {"migration_labels_filled"}
 """Points of the migration of stores that do not have the labels of sessions in columns."""
+DOCUMENTS = {"migration_documents_sampled"}
+"""Points of the migration of stores whose documents are in no sample."""
 CONVERSION = {"migration_rows_copied", "migration_table_converted"}
 """Points of the migration of tables in which each row has the id of its session."""
 BEFORE_KEYS = STORES[5]
@@ -116,7 +118,8 @@ def test_killed_anywhere_in_a_migration_a_store_is_old_or_new_and_whole(old: Pat
     points = Counter(name for name in reached.read_text().split() if name.startswith("migration_"))
     has_keys = old_version >= 7
     labels = LABELS if old_version < 8 else set[str]()
-    assert {*points} == POINTS | labels | (set[str]() if has_keys else CONVERSION)
+    documents = DOCUMENTS if old_version == 9 else set[str]()
+    assert {*points} == POINTS | labels | documents | (set[str]() if has_keys else CONVERSION)
     # Older stores lack some of the tables, so that nothing of them is copied.
     assert points["migration_table_converted"] == (0 if has_keys else len(CHAINED))
     for name, count in points.items():

@@ -88,9 +88,7 @@ class Service:
     metrics: Metrics = field(default_factory=Metrics)
     document: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The OpenAPI document."""
-import resource
-import time
-from collections import Counter
+    _conversation_locks: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock])
     open_turns: set[str] = field(default_factory=set[str])
     """The sessions with which a request of a facade works."""
     mcp: asyncio.Future[Any] | None = None

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +22,7 @@ from ....state.search.knowledge_rows import (
 from ....state.search.vectors import Neighbor
 from .embedding.base_vectors import BaseVectors
 from .embedding.embedder import Embedder
-from .indexing.indexer import Indexer, IndexReport
+from .indexing.indexer import Indexer, IndexReport, measure_age_s
 from .indexing.page_fetcher import PageFetcher, is_address
 from .indexing.source_reader import ReadSource, find_obstacle, find_version, split_source
 from .passages import TEXT_PREFIX, Passage, make_passage, select_passages
@@ -306,8 +304,5 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _is_stale(root: StoredRoot) -> bool:
-    if not root.looked_at:
-        return True
-    looked = datetime.fromisoformat(root.looked_at)
-    looked = looked if looked.tzinfo is not None else looked.replace(tzinfo=UTC)
-    return abs(time.time() - looked.timestamp()) > _STALE_S
+    age_s = measure_age_s(root)
+    return age_s is None or age_s > _STALE_S

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ...errors import StoreError
 from ..database import Statement, insert_tags, require_readable, update
+from ..sampling import add_samples, find_level
 from ..schema import (
     COLUMNS,
     INDEXES,
@@ -36,10 +37,10 @@ def prepare_tables(server: Server, connection: Connection) -> None:
         raise _make_foreign_error(server, ["meta"])
     require_readable(server.name, version)
     if version < SCHEMA_VERSION:
-        _upgrade(server, connection)
+        _upgrade(server, connection, version)
 
 
-def _upgrade(server: Server, connection: Connection) -> None:
+def _upgrade(server: Server, connection: Connection, version: int) -> None:
     """Migrate the tables; steps that another process has done already are skipped."""
     connection.commit(make_tables(server, TABLES), None)  # versions 3 to 5, and 9, only added tables
     connection.commit([*server.creation_lock, *_create_text_index(server)], None)
@@ -56,6 +57,8 @@ def _upgrade(server: Server, connection: Connection) -> None:
             _add_columns(server, connection, table)
     _fill_folders(connection)
     _fill_labels(connection)
+    if version >= _WITH_DOCUMENTS:
+        _sample_documents(connection)
     connection.commit([_UP_TO_DATE], None)
 
 
@@ -66,6 +69,9 @@ _ADDED = {
 }
 """Table -> the columns that came after its first version: in versions 6, 8 and 10."""
 _FILLED_AT_ONCE = 500
+_WITH_DOCUMENTS = 9
+_SAMPLED_AT_ONCE = 16
+"""The documents that are in memory at once; the terms of one can have a megabyte."""
 
 
 def _add_columns(server: Server, connection: Connection, table: str) -> None:
@@ -127,6 +133,28 @@ def _fill_labels(connection: Connection) -> None:
         ]
         connection.commit(statements, None)
         after = rows[-1][0]
+
+
+def _sample_documents(connection: Connection) -> None:
+    """Repeat the terms of documents for the samples that they are in."""
+    after = ""
+    while rows := connection.query(
+        f"SELECT id FROM documents WHERE id > ? ORDER BY id LIMIT {_FILLED_AT_ONCE}", (after,)
+    ):
+        after = rows[-1][0]
+        sampled = [id for (id,) in rows if find_level(id)]
+        for at in range(0, len(sampled), _SAMPLED_AT_ONCE):
+            some = sampled[at : at + _SAMPLED_AT_ONCE]
+            marks = ", ".join("?" * len(some))
+            found = connection.query(f"SELECT id, terms FROM documents WHERE id IN ({marks})", some)
+            # An older version in another process may replace a document meanwhile.
+            statements = [
+                update("documents", {"terms": changed}, {"id": id, "terms": terms})
+                for id, terms in found
+                if (changed := add_samples(id, terms)) != terms
+            ]
+            if statements:
+                connection.commit(statements, None)
 
 
 def find_table_problems(server: Server, connection: Connection) -> list[str]:

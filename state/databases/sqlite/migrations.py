@@ -8,6 +8,7 @@ from functools import partial
 
 from ...process.crashpoints import reach
 from ..chain import EVERY_ROW, digest_of, make_first_digest
+from ..sampling import add_samples, find_level
 from ..schema import CHAINED, COLUMNS, INDEXES, SCHEMA_VERSION, read_folder_key, read_label_keys
 from .keyed_tables import (
     CREATE_KEYS,
@@ -56,6 +57,8 @@ def migrate(
         _create(connection, *_OF_SERVERS)
         _add_fleets(connection)
         _add_proposals(connection, has_facts=version >= _WITH_FACTS)
+        if version >= _WITH_FACTS and "documents" not in damaged:
+            _run("documents", partial(_sample_documents, connection, _Progress(name, tell)))
         _create_indexes(connection, damaged)
     reach("migration_mid")
     connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(SCHEMA_VERSION),))
@@ -136,7 +139,7 @@ def _add_session_keys(
     if "sessions" not in damaged:
         ids = f"INSERT OR IGNORE INTO {KEYS_TABLE} (id) SELECT id FROM sessions NOT INDEXED ORDER BY rowid"
         _run("sessions", partial(connection.execute, ids))
-    conversion = _Conversion(connection, name, tell)
+    conversion = _Conversion(connection, _Progress(name, tell))
     for table in CHAINED:
         if table in damaged:
             tell(f"The table {table} of the store {name} is damaged and keeps its old form: sandbur doctor")
@@ -155,15 +158,32 @@ def _run(table: str, work: Callable[[], object]) -> None:
         raise
 
 
-class _Conversion:
-    """Moves the rows of tables to tables with keys, a thousand at a time, and reports the progress."""
+class _Progress:
+    """Tells the progress of a long update of the store `name` from time to time."""
 
-    def __init__(self, connection: sqlite3.Connection, name: str, tell: Callable[[str], None]) -> None:
-        self._connection = connection
+    def __init__(self, name: str, tell: Callable[[str], None]) -> None:
         self._name = name
         self._tell = tell
         self._next_notice = time.monotonic() + _FIRST_NOTICE_S
         self._converted = 0
+
+    def note(self, count: int, table: str) -> None:
+        """Add `count` converted rows of a table."""
+        self._converted += count
+        if time.monotonic() > self._next_notice:
+            self._next_notice = time.monotonic() + _NEXT_NOTICE_S
+            self._tell(
+                f"The store {self._name} is brought up to date for this version:"
+                f" {self._converted} records so far, of the table {table} now."
+            )
+
+
+class _Conversion:
+    """Moves the rows of tables to tables with keys, a thousand at a time, and reports the progress."""
+
+    def __init__(self, connection: sqlite3.Connection, progress: _Progress) -> None:
+        self._connection = connection
+        self._progress = progress
 
     def convert(self, table: str) -> None:
         """Replace a table by a table with keys and its view. Raises `sqlite3.DatabaseError` if the table is
@@ -171,17 +191,17 @@ class _Conversion:
         """
         self._connection.execute(create_rows(table))
         after = EVERY_ROW
-        while (last := self._copy_rows(table, after)) is not None:
-            after = last
+        while (copied := self._copy_rows(table, after)) is not None:
+            count, after = copied
             reach("migration_rows_copied")
-            self._notify(table)
+            self._progress.note(count, table)
         self._connection.execute(f"DROP TABLE {table}")
         for creation in create_view(table):
             self._connection.execute(creation)
         reach("migration_table_converted")
 
-    def _copy_rows(self, table: str, after: int) -> int | None:
-        """Copy the next rows. Return the number of the last one, or None if there are no more."""
+    def _copy_rows(self, table: str, after: int) -> tuple[int, int] | None:
+        """Copy the next rows. Return their count and the number of the last one; None if there are none."""
         counted = self._connection.execute(
             "SELECT COUNT(*), MAX(rowid) FROM"
             f" (SELECT rowid FROM {table} NOT INDEXED WHERE rowid > ? ORDER BY rowid LIMIT {_ROWS_AT_ONCE})",
@@ -205,16 +225,7 @@ class _Conversion:
         )
         if copied.rowcount != count:
             raise sqlite3.IntegrityError(f"{count - copied.rowcount} rows of {table} have no session")
-        self._converted += count
-        return last
-
-    def _notify(self, table: str) -> None:
-        if time.monotonic() > self._next_notice:
-            self._next_notice = time.monotonic() + _NEXT_NOTICE_S
-            self._tell(
-                f"The store {self._name} is brought up to date for this version:"
-                f" {self._converted} records so far, of the table {table} now."
-            )
+        return count, last
 
 
 _LABELS = {"heads": ("app", "app_user"), "sessions": ("parent_session", "parent_sequence", "parent_call")}
@@ -242,6 +253,25 @@ def _add_proposals(connection: sqlite3.Connection, has_facts: bool) -> None:
     if has_facts:
         connection.execute(f"ALTER TABLE facts ADD COLUMN corrects {COLUMNS['facts']['corrects']}")
     _create(connection, "extractions")
+
+
+def _sample_documents(connection: sqlite3.Connection, progress: _Progress) -> None:
+    """9 to 10: repeat the terms of documents for the samples that they are in, page by page."""
+    # As a function of SQL it sees one document at a time: the terms of one can have a megabyte.
+    connection.create_function("with_samples", 2, add_samples, deterministic=True)
+    after = EVERY_ROW
+    while rows := connection.execute(
+        "SELECT number, id FROM documents NOT INDEXED WHERE number > ?"
+        f" ORDER BY number LIMIT {_ROWS_AT_ONCE}",
+        (after,),
+    ).fetchall():
+        after = rows[-1][0]
+        connection.executemany(
+            "UPDATE documents SET terms = with_samples(id, terms) WHERE number = ?",
+            [(number,) for number, id in rows if find_level(id)],
+        )
+        reach("migration_documents_sampled")
+        progress.note(len(rows), "documents")
 
 
 def _create_indexes(connection: sqlite3.Connection, damaged: Collection[str]) -> None:

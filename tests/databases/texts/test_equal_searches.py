@@ -1,14 +1,18 @@
 """Large collections: every database finds the same documents, and a search reads a bounded number of rows."""
 
 import random
+import sqlite3
+import threading
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from support.stores.databases import SERVERS, fresh_url
+from support.stores.databases import DATABASES, SERVERS, fresh_url
+from support.stores.old_stores import STORES, write_old_store
 
 from sandbur.state.databases.database import Database, open_database
 from sandbur.state.databases.sqlite.sqlite_database import SqliteDatabase
@@ -76,6 +80,71 @@ def test_a_server_finds_what_sqlite_finds(
         index = fill(database)
         for query in QUERIES:
             assert index.search(query, ["a"]) == counting[1].search(query, ["a"]), query
+        database.close()
+
+
+def take_samples_out(terms: str) -> str:
+    """Return terms as version 9 wrote them: without those of samples, which have a digit after the space."""
+    return " ".join(term for term in terms.split() if not term[4].isdigit())
+
+
+def make_older(kind: str, folder: Path, url: str, source: Database) -> str:
+    """Write the documents of `source` into a store of version 9; return its URL."""
+    rows = source.query("SELECT id, collection, words, terms FROM documents")
+    older = [(*row[:3], take_samples_out(row[3])) for row in rows]
+    sql = "INSERT INTO documents (id, collection, words, terms) VALUES (?, ?, ?, ?)"
+    if kind == "sqlite":
+        path = write_old_store(STORES[8], folder)
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.executemany(sql, older)
+        return f"sqlite:///{path}"
+    database = open_database(url)
+    DocumentIndex(database).prepare()
+    database.commit([*((sql, row) for row in older), OF_VERSION_9])
+    database.close()
+    return url
+
+
+OF_VERSION_9 = ("UPDATE meta SET value = '9' WHERE name = 'schema'", ())
+
+
+@pytest.mark.parametrize("kind", DATABASES)
+def test_documents_of_an_older_store_are_found_like_new_ones(
+    kind: str, tmp_path: Path, counting: tuple[CountingDatabase, DocumentIndex]
+) -> None:
+    source, expected = counting
+    by_id = "SELECT id, terms FROM documents WHERE collection = 'a' ORDER BY id"
+    with fresh_url(kind, tmp_path) as fresh:
+        url = make_older(kind, tmp_path, fresh, source)
+        both = [threading.Thread(target=lambda: open_database(url).close()) for _ in range(2)]
+        for thread in both:
+            thread.start()
+        for thread in both:
+            thread.join()
+        database = open_database(url)
+        assert sorted(database.query(by_id)) == sorted(source.query(by_id))
+        index = DocumentIndex(database)
+        for query in QUERIES:
+            assert index.search(query, ["a"]) == expected.search(query, ["a"]), query
+        database.close()
+
+
+@pytest.mark.parametrize("kind", SERVERS)
+def test_an_update_of_documents_that_was_broken_off_goes_on(
+    kind: str, tmp_path: Path, counting: tuple[CountingDatabase, DocumentIndex]
+) -> None:
+    by_id = "SELECT id, terms FROM documents ORDER BY id"
+    with fresh_url(kind, tmp_path) as url:
+        database = open_database(make_older(kind, tmp_path, url, counting[0]))
+        whole = database.query(by_id)
+        half = [
+            ("UPDATE documents SET terms = ? WHERE id = ?", (take_samples_out(terms), id))
+            for id, terms in whole[: len(whole) // 2]
+        ]
+        database.commit([*half, OF_VERSION_9])
+        database.close()
+        database = open_database(url)
+        assert database.query(by_id) == whole
         database.close()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 MOST_FILES = 100_000
 """The most files of one folder."""
 _WALK_S = 120.0
+NOTED_S = 30.0
+"""A look that finds no change is written if the last one that was written is older than this."""
 _GROUP_FILES, _GROUP_CHARS = 64, 400_000
 """A group of files is written when it has so many files, or chunks with so many characters."""
 _MOST_NAMED = 1000
@@ -94,11 +97,21 @@ class Indexer:
 
     async def update(self, root: StoredRoot) -> None:
         """Write what changed below a root since it was compared last. Raises `UsageError`, `StoreError`."""
+        before = self.base.version
         if is_address(root.location):
             await self._update_page(root)
         else:
             await self._update_files(root)
         if self.report.is_complete:
+            await self._note_look(root, before)
+
+    async def _note_look(self, root: StoredRoot, version: int) -> None:
+        """Write when a root was looked at, if the base has changed since `version` or the time is old.
+
+        Each write raises the version of the base, so that changes by another process at that time fail.
+        """
+        age_s = measure_age_s(root)
+        if self.base.version != version or age_s is None or age_s > NOTED_S:
             looked = root._replace(looked_at=now())
             self.base = await run_in_thread(self._rows.put_root, self.base, looked)
 
@@ -222,6 +235,15 @@ def _is_text(path: str) -> bool:
         return bool(path.encode())
     except UnicodeEncodeError:
         return False
+
+
+def measure_age_s(root: StoredRoot) -> float | None:
+    """Return how many seconds ago a root was looked at; None if that was never finished."""
+    if not root.looked_at:
+        return None
+    looked = datetime.fromisoformat(root.looked_at)
+    looked = looked if looked.tzinfo is not None else looked.replace(tzinfo=UTC)
+    return abs(time.time() - looked.timestamp())
 
 
 def count_by_reason(left_out: Sequence[tuple[str, str]]) -> Mapping[str, int]:

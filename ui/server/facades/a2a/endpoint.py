@@ -232,8 +232,8 @@ def _make_error(wanted: wire.A2aRequest, code: int, message: str) -> JsonAnswer:
 
 
 A2A_ROUTES = (
-    ApiRoute("GET", "/a2a/{agent}/.well-known/agent-card.json", "show_card", "A2A: the card of an agent", "read",
-          show_card),
+    ApiRoute("GET", "/a2a/{agent}/.well-known/agent-card.json", "show_card", "A2A: the card of an agent",
+          "read", show_card),
     ApiRoute("POST", "/a2a/{agent}", "answer_a2a", "A2A: one request of JSON-RPC", "run", answer_a2a,
           body=wire.A2aRequest, most_bytes=MOST_FILES_BYTES),
 )  # fmt: skip

@@ -274,3 +274,23 @@ async def test_two_processes_do_not_mix_their_changes(store: Store, docs: Path) 
     with pytest.raises(UsageError, match="Another process is changing the knowledge base project"):
         library.rows.remove_root(stale, root)
     assert len(library.rows.list_sources(base)) == 2
+
+
+async def test_a_look_without_a_change_writes_nothing_unless_the_last_one_is_old(
+    store: Store, docs: Path
+) -> None:
+    library = opened(store, docs)
+    base = await library.open_base("project", str(docs))
+    await library.add(base, docs)
+
+    async def look() -> int:
+        await library.update_files(base)
+        (found,) = await library.list_bases()
+        return found.version
+
+    (added,) = await library.list_bases()
+    assert [await look(), await look()] == [added.version, added.version]
+    store.database.commit([("UPDATE knowledge_roots SET looked_at = '2026-01-01T00:00:00+00:00'", ())])
+    assert [await look(), await look()] == [added.version + 1, added.version + 1]
+    write(docs / "new.txt", "A lemur.")
+    assert await look() > added.version + 1
