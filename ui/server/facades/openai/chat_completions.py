@@ -18,7 +18,7 @@ from .errors import shape_error
 from .forms import ChatBody
 from .outcomes import TurnOutcome, find_base_url
 from .turn_follower import TurnFollower
-from .turn_response import Chunk, TurnResponse
+from .turn_response import JsonChunk, TurnResponse
 
 _OWNER = "sandbur"
 
@@ -88,17 +88,17 @@ class ChatForm:
             "sandbur": {"session_id": place.session_id},
         }
 
-    def encode(self, chunk: Chunk) -> str:
+    def encode(self, chunk: JsonChunk) -> str:
         return f"data: {json.dumps(chunk)}\n\n"
 
-    def make_whole(self, outcome: TurnOutcome) -> Chunk:
-        message: Chunk = {
+    def make_whole(self, outcome: TurnOutcome) -> JsonChunk:
+        message: JsonChunk = {
             "role": "assistant",
             "content": outcome.whole_text,
             "refusal": None,
             "annotations": [],
         }
-        choice: Chunk = {
+        choice: JsonChunk = {
             "index": 0,
             "message": message,
             "finish_reason": _find_reason(outcome),
@@ -107,21 +107,21 @@ class ChatForm:
         usage = _count_tokens(outcome)
         return {**self._fixed, "object": "chat.completion", "choices": [choice], "usage": usage}
 
-    def begin(self) -> Iterator[Chunk]:
+    def begin(self) -> Iterator[JsonChunk]:
         yield self._make_chunk({"role": "assistant", "content": ""})
 
-    def add(self, piece: str) -> Iterator[Chunk]:
+    def add(self, piece: str) -> Iterator[JsonChunk]:
         yield self._make_chunk({"content": piece})
 
-    def end(self, outcome: TurnOutcome) -> Iterator[Chunk]:
+    def end(self, outcome: TurnOutcome) -> Iterator[JsonChunk]:
         yield self._make_chunk({}, _find_reason(outcome))
         if self._with_usage:
             yield {**self._make_chunk({}), "choices": [], "usage": _count_tokens(outcome)}
 
-    def fail(self, refused: RequestRefused) -> Iterator[Chunk]:
+    def fail(self, refused: RequestRefused) -> Iterator[JsonChunk]:
         yield shape_error(refused.status, refused.kind, refused.message, refused.hint)
 
-    def _make_chunk(self, delta: Chunk, reason: str | None = None) -> Chunk:
+    def _make_chunk(self, delta: JsonChunk, reason: str | None = None) -> JsonChunk:
         choice = {"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}
         usage = {"usage": None} if self._with_usage else {}
         return {**self._fixed, "object": "chat.completion.chunk", "choices": [choice], **usage}
@@ -131,7 +131,7 @@ def _find_reason(outcome: TurnOutcome) -> str:
     return "length" if outcome.is_cut else "stop"
 
 
-def _count_tokens(outcome: TurnOutcome) -> Chunk:
+def _count_tokens(outcome: TurnOutcome) -> JsonChunk:
     given, made = outcome.count("input_tokens"), outcome.count("output_tokens")
     return {
         "prompt_tokens": given,

@@ -22,7 +22,7 @@ from .....state.conversation.messages import UserContent, encodable
 from .....state.store.store import Store
 from ...routes.route import ApiRequest
 from .contents import SentConversation
-from .turns import SessionTurn, count_rows, digest_content, read_turns, squeeze
+from .turns import StoredTurn, count_rows, digest_content, read_turns, squeeze
 
 APP = "openai"
 """The label `app` of the sessions of this facade."""
@@ -55,7 +55,7 @@ class Prefix:
 @dataclass(frozen=True, slots=True)
 class _Candidate:
     info: SessionInfo
-    turns: Sequence[SessionTurn]
+    turns: Sequence[StoredTurn]
     foreign: int
     """How many turns of the conversation came before the session."""
 
@@ -183,7 +183,7 @@ def _has_turns(candidate: _Candidate, prefix: Prefix) -> bool:
     )
 
 
-def _is_answer(turn: SessionTurn, text: str, owners: set[str]) -> bool:
+def _is_answer(turn: StoredTurn, text: str, owners: set[str]) -> bool:
     """Return whether a client was given this text for a turn: all of the answer, its beginning if the client
     left before its end, or a text that names the session because something waited there."""
     return squeeze(turn.answer).startswith(text) or any(owner in text for owner in owners)
@@ -203,7 +203,7 @@ def _find_same_message(
     return None
 
 
-def is_sent_again(request: ApiRequest, session_id: str, turn: SessionTurn, digest: str) -> bool:
+def is_sent_again(request: ApiRequest, session_id: str, turn: StoredTurn, digest: str) -> bool:
     """Return whether a client asks again for the answer of a turn that it did not get.
 
     It does if the turn still works and no client follows the session, or if the client says that it retries.

@@ -9,7 +9,7 @@ from typing import Any
 from ...answers import RequestRefused
 from ...routes.route import ApiRequest
 from .turn_follower import WAITING
-from .turns import BETWEEN_TEXTS, SessionTurn
+from .turns import BETWEEN_TEXTS, StoredTurn
 
 _MOST_ARGUMENT_CHARS = 300
 _LIMITS = ("turn_limit", "budget_limit", "timeout")
@@ -40,7 +40,7 @@ class TurnOutcome:
         return int(self.usage.get(name) or 0)
 
 
-def make_outcome(turn: SessionTurn | None, session_id: str, base_url: str) -> TurnOutcome:
+def make_outcome(turn: StoredTurn | None, session_id: str, base_url: str) -> TurnOutcome:
     """Return what a turn came to. Raises `RequestRefused` if its run failed.
 
     None as turn: it begins when a person has decided about calls of the turn before.

@@ -10,7 +10,7 @@ from typing import Any
 from ...answers import RequestRefused
 from .conversations import AnswerPlace
 from .outcomes import TurnOutcome
-from .turn_response import Chunk
+from .turn_response import JsonChunk
 
 
 @dataclass(slots=True)
@@ -35,23 +35,23 @@ class ResponseForm:
     def _item_id(self) -> str:
         return f"msg_{self.place.session_id}_{self.place.after_row + 1}"
 
-    def encode(self, chunk: Chunk) -> str:
+    def encode(self, chunk: JsonChunk) -> str:
         self._number += 1
         numbered = {**chunk, "sequence_number": self._number - 1}
         return f"event: {chunk['type']}\ndata: {json.dumps(numbered)}\n\n"
 
-    def make_whole(self, outcome: TurnOutcome) -> Chunk:
+    def make_whole(self, outcome: TurnOutcome) -> JsonChunk:
         status = "incomplete" if outcome.is_cut else "cancelled" if outcome.is_cancelled else "completed"
         cut = {"reason": "max_output_tokens"} if outcome.is_cut else None
         item = self._make_item(status if status == "completed" else "incomplete", outcome.whole_text)
         made = self.make(status, [item])
         return {**made, "incomplete_details": cut, "usage": _count_tokens(outcome)}
 
-    def make_failed(self, refused: RequestRefused) -> Chunk:
+    def make_failed(self, refused: RequestRefused) -> JsonChunk:
         error = {"code": "server_error", "message": refused.message}
         return {**self.make("failed"), "error": error}
 
-    def make(self, status: str, output: list[Chunk] | None = None) -> Chunk:
+    def make(self, status: str, output: list[JsonChunk] | None = None) -> JsonChunk:
         """Return a response without what only its end brings."""
         return {
             "id": self.id,
@@ -73,18 +73,18 @@ class ResponseForm:
             "sandbur": {"session_id": self.place.session_id},
         }
 
-    def begin(self) -> Iterator[Chunk]:
+    def begin(self) -> Iterator[JsonChunk]:
         yield {"type": "response.created", "response": self.make("in_progress")}
         yield {"type": "response.in_progress", "response": self.make("in_progress")}
         item = self._make_item("in_progress")
         yield {"type": "response.output_item.added", "output_index": 0, "item": item}
         yield self._make_part_event("response.content_part.added", part=_make_part(""))
 
-    def add(self, piece: str) -> Iterator[Chunk]:
+    def add(self, piece: str) -> Iterator[JsonChunk]:
         self._text += piece
         yield self._make_part_event("response.output_text.delta", delta=piece, logprobs=[])
 
-    def end(self, outcome: TurnOutcome) -> Iterator[Chunk]:
+    def end(self, outcome: TurnOutcome) -> Iterator[JsonChunk]:
         whole = self.make_whole(outcome)
         text = self._text
         yield self._make_part_event("response.output_text.done", text=text, logprobs=[])
@@ -94,15 +94,15 @@ class ResponseForm:
         kind = "response.completed" if whole["status"] == "completed" else "response.incomplete"
         yield {"type": kind, "response": {**whole, "output": [item]}}
 
-    def fail(self, refused: RequestRefused) -> Iterator[Chunk]:
+    def fail(self, refused: RequestRefused) -> Iterator[JsonChunk]:
         yield {"type": "response.failed", "response": self.make_failed(refused)}
 
-    def _make_item(self, status: str, text: str | None = None) -> Chunk:
+    def _make_item(self, status: str, text: str | None = None) -> JsonChunk:
         content = [] if text is None else [_make_part(text)]
         fixed = {"id": self._item_id, "type": "message", "role": "assistant"}
         return {**fixed, "status": status, "content": content}
 
-    def _make_part_event(self, kind: str, **more: Any) -> Chunk:
+    def _make_part_event(self, kind: str, **more: Any) -> JsonChunk:
         return {"type": kind, "item_id": self._item_id, "output_index": 0, "content_index": 0, **more}
 
 
@@ -120,11 +120,11 @@ def parse_response_id(text: str) -> AnswerPlace | None:
     return AnswerPlace(session_id, int(row) - 1)
 
 
-def _make_part(text: str) -> Chunk:
+def _make_part(text: str) -> JsonChunk:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _count_tokens(outcome: TurnOutcome) -> Chunk:
+def _count_tokens(outcome: TurnOutcome) -> JsonChunk:
     given, made = outcome.count("input_tokens"), outcome.count("output_tokens")
     cached, written = outcome.count("cache_read_tokens"), outcome.count("cache_write_tokens")
     return {

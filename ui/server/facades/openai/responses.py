@@ -24,7 +24,7 @@ from .outcomes import find_base_url, make_outcome
 from .response_form import ResponseForm, parse_response_id
 from .turn_follower import WAITING
 from .turn_response import TurnResponse
-from .turns import SessionTurn, read_turns_after, read_waiting_turns
+from .turns import StoredTurn, read_turns_after, read_waiting_turns
 
 _INSTRUCTIONS = "instructions:"
 _CANCELLED_WITHIN_S, _LOOK_S = 5.0, 0.05
@@ -97,7 +97,7 @@ def _require_place(request: ApiRequest, response_id: str) -> AnswerPlace:
     return place
 
 
-async def _read_turns(request: ApiRequest, place: AnswerPlace) -> list[SessionTurn]:
+async def _read_turns(request: ApiRequest, place: AnswerPlace) -> list[StoredTurn]:
     store = request.store
     return await store.database.offload(lambda: read_turns_after(store, place.session_id, place.after_row))
 

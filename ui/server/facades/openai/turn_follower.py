@@ -15,7 +15,7 @@ from ...answers import RequestRefused
 from ...streams.event_ids import EVENTS_PER_ROW
 from ...streams.session_feed import SessionFeeds
 from .conversations import AnswerPlace
-from .turns import BETWEEN_TEXTS, SessionTurn, read_turns_after
+from .turns import BETWEEN_TEXTS, StoredTurn, read_turns_after
 
 _LOOK_S = 0.5
 WAITING = ("needs_approval", "needs_decision")
@@ -35,7 +35,7 @@ class TurnFollower:
         self, feeds: SessionFeeds, store: Store, place: AnswerPlace, may_go_on: Callable[[], Awaitable[bool]]
     ) -> None:
         self.place = place
-        self.turn: SessionTurn | None = None
+        self.turn: StoredTurn | None = None
         """The turn, when it has ended."""
         self._feeds = feeds
         self._store = store

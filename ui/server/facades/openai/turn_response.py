@@ -21,29 +21,29 @@ _HEADERS = [
     (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),
 ]
-Chunk = dict[str, Any]
+JsonChunk = dict[str, Any]
 
 
-class AnswerForm(Protocol):
+class ReplyForm(Protocol):
     """How an answer is written."""
 
     @abstractmethod
-    def make_whole(self, outcome: TurnOutcome) -> Chunk: ...
+    def make_whole(self, outcome: TurnOutcome) -> JsonChunk: ...
 
     @abstractmethod
-    def begin(self) -> Iterator[Chunk]: ...
+    def begin(self) -> Iterator[JsonChunk]: ...
 
     @abstractmethod
-    def add(self, piece: str) -> Iterator[Chunk]: ...
+    def add(self, piece: str) -> Iterator[JsonChunk]: ...
 
     @abstractmethod
-    def end(self, outcome: TurnOutcome) -> Iterator[Chunk]: ...
+    def end(self, outcome: TurnOutcome) -> Iterator[JsonChunk]: ...
 
     @abstractmethod
-    def fail(self, refused: RequestRefused) -> Iterator[Chunk]: ...
+    def fail(self, refused: RequestRefused) -> Iterator[JsonChunk]: ...
 
     @abstractmethod
-    def encode(self, chunk: Chunk) -> str:
+    def encode(self, chunk: JsonChunk) -> str:
         """Return a chunk as an event of a stream."""
         ...
 
@@ -57,7 +57,7 @@ class AnswerForm(Protocol):
 class TurnResponse(Response):
     """Waits for a turn. A client that goes away does not end the run."""
 
-    def __init__(self, follower: TurnFollower, form: AnswerForm, base_url: str, streams: bool) -> None:
+    def __init__(self, follower: TurnFollower, form: ReplyForm, base_url: str, streams: bool) -> None:
         super().__init__()
         self._follower, self._form, self._streams = follower, form, streams
         self._base_url = base_url

@@ -20,7 +20,7 @@ BETWEEN_TEXTS = "\n\n"
 
 
 @dataclass(slots=True)
-class SessionTurn:
+class StoredTurn:
     """A message of a person, and what was answered until the next one."""
 
     asked: str
@@ -53,7 +53,7 @@ class TurnFold:
     """Makes turns from the items of a record feed, in order."""
 
     def __init__(self) -> None:
-        self.turns: list[SessionTurn] = []
+        self.turns: list[StoredTurn] = []
         self._before_row = -1
         self._is_fresh = False
         """Whether a run has begun and has neither got nor written a message."""
@@ -77,7 +77,7 @@ class TurnFold:
             if message is not None and is_question(message) and self._is_fresh:
                 digest = digest_content(message.user_content)
                 owner, at = item.step.session_id, item.step.at
-                self.turns.append(SessionTurn(message.text, digest, owner, self._before_row, at=at))
+                self.turns.append(StoredTurn(message.text, digest, owner, self._before_row, at=at))
                 self._is_fresh = False
         said = [
             event["content"]
@@ -113,7 +113,7 @@ def squeeze(text: str) -> str:
     return " ".join(text.split())
 
 
-def read_turns(store: Store, session_id: str) -> list[SessionTurn]:
+def read_turns(store: Store, session_id: str) -> list[StoredTurn]:
     """Return all turns of a session and its ancestors, then those that wait to begin.
 
     Raises `SessionNotFound`.
@@ -127,15 +127,15 @@ def read_turns(store: Store, session_id: str) -> list[SessionTurn]:
     return fold.turns + read_waiting_turns(store, session_id)
 
 
-def read_waiting_turns(store: Store, session_id: str) -> list[SessionTurn]:
+def read_waiting_turns(store: Store, session_id: str) -> list[StoredTurn]:
     """Return the turns of messages that wait for their run."""
     inbox = store.inbox(session_id)
     waiting = [one for one in inbox.load(inbox.load_taken()) if one.kind == "queue"]
     row = count_rows(store, session_id) - 1
-    return [SessionTurn(one.text, digest_content(one.text), session_id, row) for one in waiting]
+    return [StoredTurn(one.text, digest_content(one.text), session_id, row) for one in waiting]
 
 
-def read_turns_after(store: Store, session_id: str, row: int) -> list[SessionTurn]:
+def read_turns_after(store: Store, session_id: str, row: int) -> list[StoredTurn]:
     """Return the first turn after a row of the session, and the one that follows it, if they have begun."""
     fold = TurnFold()
     for item in _read_items(store, session_id, row):
