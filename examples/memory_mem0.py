@@ -15,6 +15,12 @@ from sandbur import Agent, MemoryStore, RecalledFact
 from sandbur.testing import ScriptedModel, ToolCall
 
 MODEL = os.environ.get("SANDBUR_MODEL")
+SCRIPT = [
+    ToolCall("memory", command="add", text="Ada wants answers in German"),
+    "Ich merke es mir.",
+    ToolCall("memory", command="search", query="German"),
+    "Guten Tag!",
+]
 
 
 class Mem0Memory:
@@ -25,12 +31,8 @@ class Mem0Memory:
 
     async def search(self, query: str, limit: int) -> Sequence[RecalledFact]:
         found = await self._client.search(query, top_k=limit, filters={"user_id": self._user_id})
-        return [
-            RecalledFact(
-                one["id"], one["memory"], one.get("updated_at") or one.get("created_at") or "", "mem0"
-            )
-            for one in found["results"]
-        ]
+        facts = [(one, one.get("updated_at") or one.get("created_at") or "") for one in found["results"]]
+        return [RecalledFact(one["id"], one["memory"], at, source="mem0") for one, at in facts]
 
     async def add(self, text: str) -> str:
         # The model has chosen the text. With infer=True, mem0 would ask a model of its own to change it.
@@ -53,19 +55,17 @@ class Mem0Memory:
 
 
 class DictMemory:
-    """The same in a dict, which ends with the process."""
+    """A memory in a dict, which ends with the process. It finds texts that contain the query."""
 
     def __init__(self) -> None:
         self.facts: dict[str, str] = {}
 
     async def search(self, query: str, limit: int) -> Sequence[RecalledFact]:
-        words = query.lower().split()
-        found = [(id, text) for id, text in self.facts.items() if any(word in text.lower() for word in words)]
+        found = [(id, text) for id, text in self.facts.items() if query.lower() in text.lower()]
         return [RecalledFact(id, text, source="a dict") for id, text in found[:limit]]
 
     async def add(self, text: str) -> str:
-        id = uuid4().hex[:8]
-        self.facts[id] = text
+        self.facts[id := uuid4().hex[:8]] = text
         return id
 
     async def update(self, id: str, text: str) -> None:
@@ -87,19 +87,12 @@ def open_memory() -> MemoryStore:
 
 
 async def main() -> None:
-    memory = open_memory()
-
-    def make_agent(*turns: ToolCall | str) -> Agent:
-        return Agent(MODEL or ScriptedModel([*turns]), memory=memory, store="memory:")
-
-    text = "Ada wants answers in German"
-    first = make_agent(ToolCall("memory", command="add", text=text), "Ich merke es mir.")
-    print((await first.run("I am Ada. Answer in German from now on.")).output)
-    second = make_agent(ToolCall("memory", command="search", query="German"), "Guten Tag!")
-    async with second.session() as session:
-        print((await session.run("Ada is here again.")).output)
-        for message in session.history:
-            for result in message.tool_results:
+    agent = Agent(MODEL or ScriptedModel(SCRIPT), memory=open_memory(), store="memory:")
+    async with agent:
+        print((await agent.run("I am Ada. Answer in German from now on.")).output)
+        async with agent.session() as session:
+            print((await session.run("Ada is here again.")).output)
+            for result in (one for message in session.history for one in message.tool_results):
                 print(result.content.splitlines()[-1])
 
 
