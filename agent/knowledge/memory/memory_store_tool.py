@@ -22,7 +22,6 @@ _NEEDED = {"search": ("query",), "add": ("text",), "update": ("id", "text"), "de
 _MOST_FACTS, _USUAL_FACTS = 20, 6
 _MOST_QUERY_CHARS, _MOST_TEXT_CHARS, _MOST_ID_CHARS = 1_000, 4_000, 200
 _MOST_RESULT_CHARS = 24_000
-_MOST_S = 60.0
 _DESCRIPTION = """\
 Your memory across sessions, one fact each. Search before you rely on earlier work, and keep what later \
 sessions need: decisions, preferences, corrections; never secrets. Correct a wrong fact with update; do not \
@@ -56,11 +55,12 @@ class MemoryStoreTool(BuiltinTool[MemoryStoreArguments]):
         subject="text", summary_arguments=("command", "id", "text", "query"), asks="never", is_quiet=True
     )
 
-    def __init__(self, store: MemoryStore, mask: Callable[[str], str]) -> None:
-        """`mask` returns a text with its secrets masked."""
+    def __init__(self, store: MemoryStore, mask: Callable[[str], str], timeout_s: float = 60) -> None:
+        """`mask` returns a text with its secrets masked. `timeout_s` is for each call of a method."""
         super().__init__(NAME, _DESCRIPTION, MemoryStoreArguments)
         self._store = store
         self._mask = mask
+        self._timeout_s = timeout_s
         self.effect: Effect = "verifiable" if isinstance(store, VerifiableMemoryStore) else "effect"
 
     def parse(self, arguments: str) -> MemoryStoreArguments:
@@ -82,14 +82,15 @@ class MemoryStoreTool(BuiltinTool[MemoryStoreArguments]):
             require_no_secret(self._mask, *filter(None, (arguments.query, arguments.id, arguments.text)))
         except UsageError as problem:
             return ToolOutcome("error", f"{problem.message} {problem.hint or ''}".strip())
-        limit = asyncio.timeout(_MOST_S)
+        limit = asyncio.timeout(self._timeout_s)
         note = "" if arguments.command == "search" else f"; {_UNCERTAIN}"
         try:
             async with limit:
                 return ToolOutcome("ok", await self._run(arguments))
         except Exception as error:
             if limit.expired():
-                return ToolOutcome("error", f"{NAME}: {arguments.command} took over {_MOST_S:.0f} s{note}.")
+                late = f"{arguments.command} took over {self._timeout_s:g} s"
+                return ToolOutcome("error", f"{NAME}: {late}{note}.")
             # The runner of the tools tells the model the exception and this note.
             error.add_note(f"{arguments.command}{note}")
             raise
@@ -100,7 +101,7 @@ class MemoryStoreTool(BuiltinTool[MemoryStoreArguments]):
             return Recovered(None)
         command = cast("Literal['add', 'update', 'delete']", arguments.command)
         change = MemoryChange(command, arguments.id or "", arguments.text or "")
-        async with asyncio.timeout(_MOST_S):
+        async with asyncio.timeout(self._timeout_s):
             found = await self._store.verify(change)
         if found == "done":
             return Recovered(ToolOutcome("ok", _DONE))

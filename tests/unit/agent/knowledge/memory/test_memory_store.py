@@ -9,7 +9,8 @@ import pytest
 from support.stores.sqlite_memory import SqliteMemory
 
 from sandbur import Agent, RecalledFact
-from sandbur.agent.knowledge.memory.memory_store_tool import format_facts
+from sandbur.actions.ports import ToolContext
+from sandbur.agent.knowledge.memory.memory_store_tool import MemoryStoreTool, format_facts
 from sandbur.state.errors import UsageError, WrongType
 from sandbur.testing import ScriptedModel, ToolCall
 
@@ -134,6 +135,23 @@ class OddMemory(SqliteMemory):
 async def test_an_id_that_no_call_can_name_is_a_failure(tmp_path: Path) -> None:
     (refused,) = await run(OddMemory(tmp_path / "facts.db"), tmp_path, ADD)
     assert "ValueError: it returned the id 'two words'" in refused
+
+
+class SilentMemory(SqliteMemory):
+    """Never answers."""
+
+    async def add(self, text: str) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+
+async def test_a_memory_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
+    made = MemoryStoreTool(SilentMemory(tmp_path / "facts.db"), str, timeout_s=0.1)
+    context = ToolContext("call-1", tmp_path, lambda text: None)
+    outcome = await made.run(made.parse('{"command": "add", "text": "x"}'), context)
+    assert (outcome.outcome, outcome.content) == (
+        "error", "memory: add took over 0.1 s; it may have taken effect, so search before you repeat it."
+    )  # fmt: skip
 
 
 def test_a_text_cannot_look_like_another_fact() -> None:
