@@ -137,6 +137,15 @@ async def test_an_id_that_no_call_can_name_is_a_failure(tmp_path: Path) -> None:
     assert "ValueError: it returned the id 'two words'" in refused
 
 
+class SizedMemory(SqliteMemory):
+    def __len__(self) -> int:
+        return len(self.read())
+
+
+async def test_a_memory_that_is_empty_is_used(tmp_path: Path) -> None:
+    assert await run(SizedMemory(tmp_path / "facts.db"), tmp_path, ADD) == ["Remembered as [f1]."]
+
+
 class SilentMemory(SqliteMemory):
     """Never answers."""
 
