@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from .agent.review.plans.plan_tool import plan_tools
     from .agent.runtime.compaction import Compaction
     from .agent.runtime.extension_runtime import ExtensionRuntime, SessionAdditions
+    from .agent.runtime.memory_store import MemoryChange, MemoryStore, RecalledFact, VerifiableMemoryStore
     from .agent.runtime.tool_groups import ToolGroups
     from .agent.runtime.tool_servers import (
         Elicitation,
@@ -147,6 +148,8 @@ __all__ = [
     "Loop",
     "Map",
     "Memory",
+    "MemoryChange",
+    "MemoryStore",
     "Message",
     "MessageHub",
     "Middleware",
@@ -172,6 +175,7 @@ __all__ = [
     "PlanStep",
     "ProposedCall",
     "QuestionBoard",
+    "RecalledFact",
     "Render",
     "Reply",
     "Retry",
@@ -223,6 +227,7 @@ __all__ = [
     "UserAnswer",
     "UserInput",
     "UserQuestion",
+    "VerifiableMemoryStore",
     "Video",
     "Vote",
     "WireFormat",
@@ -293,6 +298,8 @@ _HOMES = {
     "Image": ("sandbur.state.conversation.attachments", "Image"),
     "Limits": ("sandbur.agent.session.run", "Limits"),
     "Memory": ("sandbur.agent.knowledge.memory.memory", "Memory"),
+    "MemoryChange": ("sandbur.agent.runtime.memory_store", "MemoryChange"),
+    "MemoryStore": ("sandbur.agent.runtime.memory_store", "MemoryStore"),
     "Message": ("sandbur.state.conversation.messages", "Message"),
     "MessageHub": ("sandbur.agent.agents.hub.hub", "MessageHub"),
     "Middleware": ("sandbur.agent.extensions.middleware.middleware", "Middleware"),
@@ -319,6 +326,7 @@ _HOMES = {
     "ProposedCall": ("sandbur.agent.extensions.middleware.middleware", "ProposedCall"),
     "QuestionBoard": ("sandbur.agent.session.question_board", "QuestionBoard"),
     "Render": ("sandbur.actions.ports", "Render"),
+    "RecalledFact": ("sandbur.agent.runtime.memory_store", "RecalledFact"),
     "Reply": ("sandbur.actions.ports", "Reply"),
     "Retry": ("sandbur.agent.extensions.middleware.retry_and_timeout", "Retry"),
     "Route": ("sandbur.agent.extensions.middleware.model_router", "Route"),
@@ -367,6 +375,7 @@ _HOMES = {
     "UserInput": ("sandbur.actions.ports.user_input", "UserInput"),
     "UserQuestion": ("sandbur.actions.ports.user_input", "UserQuestion"),
     "Video": ("sandbur.state.conversation.attachments", "Video"),
+    "VerifiableMemoryStore": ("sandbur.agent.runtime.memory_store", "VerifiableMemoryStore"),
     "WireFormat": ("sandbur.actions.ports", "WireFormat"),
     "WorkspaceFolder": ("sandbur.actions.workspace.backends.backend", "WorkspaceFolder"),
     "__version__": ("sandbur.agent.runtime.version", "VERSION"),

@@ -18,6 +18,7 @@ from .tool_servers import OnElicitation
 
 if TYPE_CHECKING:
     from ..extensions.middleware.middleware import Middleware
+    from .memory_store import MemoryStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,8 @@ class Definition:
     """Names of the skills that its sessions have."""
     knowledge: tuple[KnowledgeSource, ...] = ()
     """The knowledge bases of a program that its sessions search."""
+    memory_store: MemoryStore | None = None
+    """The memory that a program keeps itself; None: the built-in one, if the settings turn it on."""
     agents: tuple[SubAgentDefinition, ...] = ()
     """The agents that its sessions may start as sub-agents."""
     handoffs: tuple[HandoffDefinition, ...] = ()

@@ -29,6 +29,7 @@ from ..runtime.agent_definition import (
     find_variable,
 )
 from ..runtime.compaction import Compaction
+from ..runtime.memory_store import MemoryStore
 from ..runtime.tool_servers import OnElicitation
 from ..session.run import Limits
 from .agent_sessions import HasSessions
@@ -116,7 +117,7 @@ class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT
         planning: `auto`: the model may make plans if it has tools; `off`: it gets no planning tools.
         plans: Whether the model may propose plans that bind its calls, see `docs/plans.md`.
         memory: How it uses facts that outlive sessions: `off`, `agent` (by a tool), `static` (those that
-            match come with a message) or `both`.
+            match come with a message) or `both`; or an object of `sandbur.MemoryStore`, used by a tool.
         memory_extraction: What happens to facts that a model finds in its sessions after their runs: `off`,
             `propose` (they wait for a decision) or `keep` (those that the person wrote are kept).
         max_result_tokens: A longer result is stored, and the model gets a part of it. None: 20,000.
@@ -168,7 +169,7 @@ class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT
         max_result_tokens: int | None = None,
         planning: Literal["auto", "off"] = "auto",
         plans: bool = False,
-        memory: Literal["off", "agent", "static", "both"] = "off",
+        memory: Literal["off", "agent", "static", "both"] | MemoryStore = "off",
         memory_extraction: Literal["off", "propose", "keep"] = "off",
         strict_tools: bool = True,
         env: Mapping[str, str] | None = None,

@@ -34,6 +34,7 @@ from ..runtime.agent_definition import (
     SubAgentDefinition,
 )
 from ..runtime.compaction import Compaction, compaction_settings, find_summary_model
+from ..runtime.memory_store import MemoryStore
 from ..runtime.tool_servers import OnElicitation
 from ..session.run import Limits
 from .runs.result import OutputT
@@ -81,7 +82,7 @@ class AgentArguments(TypedDict, total=False):
     max_result_tokens: int | None
     planning: Literal["auto", "off"]
     plans: bool
-    memory: Literal["off", "agent", "static", "both"]
+    memory: Literal["off", "agent", "static", "both"] | MemoryStore
     memory_extraction: Literal["off", "propose", "keep"]
     strict_tools: bool
     env: Mapping[str, str] | None
@@ -142,6 +143,7 @@ def require_fitting(given: dict[str, Any]) -> dict[str, Any]:
     _require_user_input(given["user_input"])
     _require_labels(given["name"], given["description"])
     _require_knowledge(given["knowledge"])
+    _require_memory(given["memory"], given["memory_extraction"])
     given["agents"] = _require_agents("agents", given["agents"])
     given["handoffs"] = _require_agents("handoffs", given["handoffs"], given["name"])
     _require_one_of_each_name(given["handoffs"], given["name"])
@@ -177,6 +179,18 @@ def _require_knowledge(value: Any) -> None:
     for base in value:
         if not isinstance(base, KnowledgeSource):
             raise _wrong("knowledge", base, "a list of objects of sandbur.KnowledgeBase")
+
+
+def _require_memory(value: Any, extraction: Any) -> None:
+    if isinstance(value, str):
+        return
+    if isinstance(value, type) or not isinstance(value, MemoryStore):
+        raise _wrong("memory", value, 'a text such as "agent", or an object that is a sandbur.MemoryStore')
+    if extraction != "off":
+        raise UsageError(
+            "Agent: memory_extraction needs the built-in memory.",
+            'Write memory="agent", or leave memory_extraction out.',
+        )
 
 
 def _require_user_input(value: Any) -> None:
@@ -283,6 +297,7 @@ def define_agent(
         user_input=given["user_input"],
         name=given["name"],
         knowledge=tuple(given["knowledge"]),
+        memory_store=None if isinstance(given["memory"], str) else given["memory"],
     )
     return replace(made, has_planning=given["planning"] == "auto" and made.has_tools)
 
@@ -399,7 +414,7 @@ def _collect_settings(given: Mapping[str, Any]) -> dict[str, Any]:
         **asdict(given["limits"] or Limits()),
         "model": _name_of(given["model"]),
         "plan_proposals": given["plans"],
-        "memory": None if given["memory"] == "off" else given["memory"],
+        "memory": _find_mode(given["memory"]),
         "memory_extraction": None if given["memory_extraction"] == "off" else given["memory_extraction"],
         "cwd": None if cwd is None else Path(cwd).absolute(),
         "add_dirs": tuple(Path(each).absolute() for each in given["add_dirs"]),
@@ -408,6 +423,11 @@ def _collect_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     overrides = {key: value for key, value in overrides.items() if value not in (None, ())}
     require_values(overrides)
     return overrides
+
+
+def _find_mode(memory: str | MemoryStore) -> str | None:
+    """Return the value of the setting `memory`; None for `off` and for a memory of the program's own."""
+    return memory if isinstance(memory, str) and memory != "off" else None
 
 
 def _describe_groups(*given: Sequence[str] | Mapping[str, str]) -> dict[str, str] | None:

@@ -177,6 +177,12 @@ PRINTED = {
         r"superseded: The port of the shop is 8080",
         r"valid: The port of the shop is 9090",
     ],
+    "memory_mem0": [
+        r"mem0ai is missing; this memory is a dict\.",
+        r"Ich merke es mir\.",
+        "Guten Tag!",
+        r"- \[[0-9a-f]{8}\] \(source: a dict\): Ada wants answers in German",
+    ],
     "plan_notebook": [
         r"The shop is closed, so I stopped\. goal_not_reached",
         "Paint the hall: abandoned",

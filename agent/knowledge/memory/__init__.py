@@ -51,7 +51,9 @@ EXTENSION = Extension(
     rewind=".agent.knowledge.memory.memory_rewind:open_rewind",
     runtime=".agent.knowledge.memory.memory_runtime:MemoryRuntime",
     is_used=_is_used,
-    of_agent=lambda definition: bool(definition.overrides.get("memory")),
+    of_agent=lambda definition: (
+        bool(definition.overrides.get("memory")) or definition.memory_store is not None
+    ),
     doctor=".ui.commands.knowledge.memory.findings:find_problems",
     commands=(
         CommandEntry(

@@ -133,9 +133,14 @@ class Memories:
 
     def require_no_secret(self, *texts: str) -> None:
         """Raise `UsageError` if a text contains a secret, or the placeholder of one."""
-        for text in texts:
-            if PLACEHOLDER.search(text) or self.mask(text) != text:
-                raise UsageError(
-                    "The text contains a secret, so it is not stored as memory.",
-                    "Leave the secret out, and name the variable or the file that has it.",
-                )
+        require_no_secret(self.mask, *texts)
+
+
+def require_no_secret(mask: Callable[[str], str], *texts: str) -> None:
+    """Raise `UsageError` if a text contains a secret that `mask` finds, or the placeholder of one."""
+    for text in texts:
+        if PLACEHOLDER.search(text) or mask(text) != text:
+            raise UsageError(
+                "The text contains a secret, so it is not stored as memory.",
+                "Leave the secret out, and name the variable or the file that has it.",
+            )

@@ -72,7 +72,15 @@ class Memory:
 
     @classmethod
     def of_agent(cls, agent: Agent[Any], user: str = "") -> Memory:
-        """Return the memory of an agent, in its store. `user` is that of its sessions with `user=`."""
+        """Return the memory of an agent, in its store. `user` is that of its sessions with `user=`.
+
+        Raises `UsageError` for an agent with a memory of the program's own.
+        """
+        if agent.definition.memory_store is not None:
+            raise UsageError(
+                "The facts of this agent are in the object that Agent(memory=...) got.",
+                "Call the methods of that object.",
+            )
         made = cls.__new__(cls)
         made._open, made._user, made._agent = agent.open_sessions, user, agent.name
         return made

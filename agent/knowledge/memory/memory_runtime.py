@@ -18,6 +18,7 @@ from ...runtime.extension_runtime import (
     SessionAdditions,
     SessionContext,
 )
+from ...session.secrets import masker_for
 from ...session.session import Session
 from . import find_set_mode
 from .memory_tool import MemoryTool
@@ -25,6 +26,7 @@ from .memory_tool import MemoryTool
 if TYPE_CHECKING:
     from .memory_access import MemoryAccess
 
+_STORE_TOOL = ".agent.knowledge.memory.memory_store_tool:MemoryStoreTool"
 _ACCESS = ".agent.knowledge.memory.memory_access:MemoryAccess"
 _WITH_TOOL, _WITH_BACKGROUND = ("agent", "both"), ("static", "both")
 
@@ -44,6 +46,9 @@ class MemoryRuntime(ExtensionRuntime):
     def tool_sources(
         self, session: SessionSettings, definition: Definition, needs_model: bool
     ) -> Sequence[ToolSource]:
+        if definition.memory_store is not None:
+            mask = masker_for(self.process.env, Path(session.cwd)).text
+            return (MemorySource(load(_STORE_TOOL)(definition.memory_store, mask)),)
         if self._mode_of(session, definition) not in _WITH_TOOL:
             return ()
         return (MemorySource(MemoryTool(lambda: self._open(session, definition))),)

@@ -52,8 +52,12 @@ def count_children(database: Database, session_id: str) -> int:
     return int(database.query("SELECT COUNT(*) FROM sessions WHERE parent_session = ?", (session_id,))[0][0])
 
 
-def list_descendants(database: Database, session_id: str) -> list[str]:
-    """Return the sub-agents of a session, those of its sub-agents, and so on: each behind its parent."""
+def list_descendants(database: Database, session_id: str, only_called: bool = False) -> list[str]:
+    """Return the sub-agents of a session, those of its sub-agents, and so on: each behind its parent.
+
+    With `only_called`, sessions that no tool call started are left out, such as those that extract facts.
+    """
+    started = " AND parent_call <> ''" if only_called else ""
     found: dict[str, None] = {}
     level = [session_id]
     while level:
@@ -61,7 +65,9 @@ def list_descendants(database: Database, session_id: str) -> list[str]:
         for begin in range(0, len(level), _MOST_AT_ONCE):
             some = tuple(level[begin : begin + _MOST_AT_ONCE])
             places = ", ".join("?" * len(some))
-            sql = f"SELECT id FROM sessions WHERE parent_session IN ({places}) ORDER BY created_at, id"
+            sql = (
+                f"SELECT id FROM sessions WHERE parent_session IN ({places}){started} ORDER BY created_at, id"
+            )
             below += (row[0] for row in database.query(sql, some))
         level = [one for one in dict.fromkeys(below) if one not in found and one != session_id]
         found |= dict.fromkeys(level)

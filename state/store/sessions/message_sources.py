@@ -99,12 +99,13 @@ class MessageSources:
     def load(self, session_id: str) -> list[MessageSource]:
         """Return the sources of a session: itself, its sub-agents, and both as of before each fork.
 
-        What is new since the last call is added.
+        What is new since the last call is added. Sessions that extract facts are no sources: they quote the
+        messages that they read.
         """
         self._tables.create()
         known = self._query(session_id)
         wanted: dict[str, int | None] = {session_id: None}
-        wanted |= dict.fromkeys(list_descendants(self._database, session_id))
+        wanted |= dict.fromkeys(list_descendants(self._database, session_id, only_called=True))
         if session_id not in {one.session_id for one in known}:
             for owner, last in load_lineage(self._database, session_id)[:-1]:
                 if last is not None:
@@ -140,7 +141,7 @@ class MessageSources:
         """
         found: dict[str, int | None] = {owner: last}
         rows = self._database.query("SELECT at FROM steps WHERE session_id = ? AND seq = ?", (owner, last))
-        for child in list_descendants(self._database, owner) if rows else ():
+        for child in list_descendants(self._database, owner, only_called=True) if rows else ():
             started = self._database.query(
                 "SELECT parent_session, parent_sequence FROM sessions WHERE id = ?", (child,)
             )

@@ -59,3 +59,17 @@ async def test_facts_come_before_messages_and_nothing_is_found_for_other_words(t
     assert ", in view] I asked about the port" in first
     assert second.startswith("Nothing matches.")
     assert third.startswith("The query has no words.")
+
+
+async def test_a_session_that_extracted_facts_shows_no_message_twice(tmp_path: Path) -> None:
+    recall = ToolCall("memory", command="recall", query="bittern reeds")
+    model = ScriptedModel(["Fine.", '{"facts": []}', recall, "x"])
+    store = f"sqlite:///{tmp_path}/m.db"
+    agent = Agent(model, memory="agent", memory_extraction="propose", cwd=tmp_path, store=store)
+    async with agent:
+        await agent.run("The bittern nests in reeds.", session_id="s1")
+        assert (await agent.memory.extract()).problems == ()
+        await agent.run("Where does it nest?", session_id="s1")
+    found = find_results(model)[-1]
+    assert found.count("The bittern nests in reeds.") == 1
+    assert "sub-agent" not in found
