@@ -146,15 +146,11 @@ class Workflow(Agent[ResultT]):
         self._steps = tuple(steps)
         self._make = make
         self._typed = typed
+        self.output = Any
         rules = WorkflowRules[ResultT](typed)
         rules.members = self._list_members
         self._rules = rules
         self._module = _find_module()
-
-    @property
-    def output(self) -> Any:
-        """The type of its answers: any, because its last agent decides."""
-        return Any
 
     def _take_from_agents(self, agents: Sequence[Agent[Any]], given: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with those that come from the agents: where they are, the freest mode, and the
