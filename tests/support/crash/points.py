@@ -39,6 +39,7 @@ OF_OTHER_TESTS = {
     "handed_back": "crash/fleet/test_worker_kills.py",
     "messages_before_index": "databases/texts/test_message_search.py",
     "messages_indexed": "databases/texts/test_message_search.py",
+    "migration_documents_sampled": "databases/test_migrations.py",
     "search_words_written": "databases/texts/test_session_search.py",
 }
 """Points that no scenario of the matrix reaches -> the test that kills at them."""
