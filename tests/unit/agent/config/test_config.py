@@ -50,7 +50,7 @@ def test_nothing_said_gives_the_defaults(machine: Machine) -> None:
             "trials_at_once": 3,
             "knowledge": (),
             "embeddings": None,
-            "memory": "off",
+            "memory": "agent",
             "memory_facts": 5,
             "memory_extraction": "off",
             "extraction_model": None,
