@@ -9,7 +9,7 @@ from support.network.sandbur_server import RunningServer, serve
 
 from sandbur.ui.server.pages.static_files import PAGE_POLICY, PATHS, load_static_file
 
-FOLDER = Path(__file__).parents[4] / "ui" / "server" / "pages" / "static"
+FOLDER = Path(__file__).parents[3] / "ui" / "server" / "pages" / "static"
 
 
 @pytest.fixture(scope="module")
