@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.network.sandbur_server import RunningServer, serve
 from test_server_requests import VALUES
 
-CLIENT = Path(__file__).parents[3] / "support" / "network" / "a2a_client.py"
+CLIENT = Path(__file__).parents[2] / "support" / "network" / "a2a_client.py"
 SDK_PYTHON = os.environ.get("SANDBUR_A2A_PYTHON", "")
 METHODS = ["SendMessage", "SendStreamingMessage", "GetTask", "CancelTask", "SubscribeToTask"]
 
