@@ -8,7 +8,7 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self
+from typing import Any, Generic, Self
 
 from typing_extensions import Unpack
 
@@ -22,9 +22,6 @@ from .runs.result import OutputT, RunResult
 from .runs.rules import RunRules
 from .session import AgentSession
 from .stored_sessions import Opening, SessionArguments, SessionInfo, SessionQuery, list_sessions, load_history
-
-if TYPE_CHECKING:
-    from ..knowledge.memory.memory import Memory
 
 
 class HasSessions(Generic[OutputT]):
@@ -40,10 +37,9 @@ class HasSessions(Generic[OutputT]):
         return self._open
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> Any:
         """The facts that the agent remembers, in its store: to add, find, correct, forget and review them."""
-        found: Memory = load(".agent.knowledge.memory.memory:Memory").of_agent(self)
-        return found
+        return load(".agent.knowledge.memory.memory:Memory").of_agent(self)
 
     def session(
         self,

@@ -106,7 +106,7 @@ def test_its_tool_and_its_observer_are_in_a_session(installed: Installed) -> Non
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "own: task propose_plan greet" in done.stdout
+    assert "own: task propose_plan memory greet" in done.stdout
     assert "Notice:The run made 1 calls." in done.stdout
 
 
