@@ -101,5 +101,5 @@ def test_every_entry_is_a_command_of_the_chat_or_of_editors() -> None:
 
 def test_an_editor_has_the_commands_that_say_so() -> None:
     names = [entry.name for entry in editor_entries()]
-    assert names == ["help", "mode", "model", "mcp", "continue", "compact", "skill", "recall"]
+    assert names == ["help", "mode", "model", "mcp", "continue", "memory", "compact", "skill", "recall"]
     assert find("continue") is None
