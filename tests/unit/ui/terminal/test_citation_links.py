@@ -77,30 +77,30 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_only_files_of_the_folder_and_of_the_bases_are_linked(folder: Path) -> None:
-    files = CitedFiles(folder / "work", [str(folder / "base")])
+    files = CitedFiles(folder / "project", [str(folder / "base")])
     text = (
         f"[docs/a.md:3-4] [{folder}/base/b.md:1] [docs/m.pdf:p2] [../outside.md:1] [link.md:1] [run.sh:1]"
         " [docs/none.md:1] [https://x.org/a:1] [text:n.md:1] [docs/\0.md:1] [/etc/passwd:1] [docs/:1]"
     )
     assert files.find(text) == {
-        "[docs/a.md:3-4]": CitedFile(f"{folder}/work/docs/a.md", 3),
+        "[docs/a.md:3-4]": CitedFile(f"{folder}/project/docs/a.md", 3),
         f"[{folder}/base/b.md:1]": CitedFile(f"{folder}/base/b.md", 1),
     }
-    assert files.find("[docs/a.md:p3]") == {"[docs/a.md:p3]": CitedFile(f"{folder}/work/docs/a.md", 0)}
+    assert files.find("[docs/a.md:p3]") == {"[docs/a.md:p3]": CitedFile(f"{folder}/project/docs/a.md", 0)}
 
 
 def test_an_answer_that_arrives_in_pieces_has_one_link_and_no_code_of_the_model(folder: Path) -> None:
     out = StringIO()
     console = Console(file=out, width=60, height=30, force_terminal=True, markup=False, _environ=XTERM)
     renderer = Renderer(console, answers=True)
-    renderer.link_files(CitedFiles(folder / "work", []).find, XTERM)
+    renderer.link_files(CitedFiles(folder / "project", []).find, XTERM)
     text = "It is so [docs/a.md:3-4], \x1b]8;;file:///evil\x1b\\click\x1b]8;;\x1b\\ it.\n\nEnd.\n\n"
     for piece in re.findall(r"(?s).{1,7}", text):
         renderer.show(TextDelta(delta=piece))
         renderer.tick()
     renderer.forget_live()
     linked = list_linked(out.getvalue())
-    assert {address for address, _ in linked} == {f"file://{os.uname().nodename}{folder}/work/docs/a.md"}
+    assert {address for address, _ in linked} == {f"file://{os.uname().nodename}{folder}/project/docs/a.md"}
     assert all(shown in "[docs/a.md:3-4]" for _, shown in linked)
     opened = OPENED.findall(out.getvalue())
     assert opened[1::2] == [""] * (len(opened) // 2)  # each one is closed
