@@ -67,12 +67,12 @@ def test_an_address_has_the_host_and_the_line_only_where_the_terminal_knows_them
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "work/docs").mkdir(parents=True)
+    (tmp_path / "project/docs").mkdir(parents=True)
     (tmp_path / "base").mkdir()
-    for name in ("work/docs/a.md", "base/b.md", "outside.md", "work/run.sh"):
+    for name in ("project/docs/a.md", "base/b.md", "outside.md", "project/run.sh"):
         (tmp_path / name).write_text("text\n")
-    (tmp_path / "work/run.sh").chmod(0o755)
-    (tmp_path / "work/link.md").symlink_to(tmp_path / "outside.md")
+    (tmp_path / "project/run.sh").chmod(0o755)
+    (tmp_path / "project/link.md").symlink_to(tmp_path / "outside.md")
     return tmp_path.resolve()
 
 
