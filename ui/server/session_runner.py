@@ -83,7 +83,7 @@ class SessionRunner:
 
     async def send(self, store: Store, session_id: str, content: UserContent) -> None:
         """Store a message and run the session. The message is in the store when this returns."""
-        self._require_agent(store, session_id)
+        await self._require_agent(store, session_id)
         if not isinstance(content, str):
             await self._send_files(store, session_id, content)
             return
@@ -115,7 +115,8 @@ class SessionRunner:
 
     async def go_on(self, store: Store, session_id: str) -> None:
         """Let the session run from where it stands; raises `SessionHeld` if it runs."""
-        self._require_agent(store, session_id)
+        await self._require_agent(store, session_id)
+        await self.wait_until_free(session_id)
         await store.index.make_due(session_id)
         self._worker.hint()
 
@@ -142,15 +143,16 @@ class SessionRunner:
                 return
         raise SessionHeld("The session is running.", "Try again when its run has ended.")
 
-    def _require_agent(self, store: Store, session_id: str) -> str:
-        name = store.index.settings(session_id).agent
-        self.find_agent(name)
-        return name
+    async def _require_agent(self, store: Store, session_id: str) -> str:
+        """Return the name of a session's agent; raises `UsageError` if this server does not have it."""
+        settings = await store.database.offload(lambda: store.index.settings(session_id))
+        self.find_agent(settings.agent)
+        return settings.agent
 
     @asynccontextmanager
     async def _open(self, store: Store, session_id: str) -> AsyncGenerator[Runtime]:
         """Open a runtime with the agent of a session; raises `UsageError` if this server does not have it."""
-        name = self._require_agent(store, session_id)
+        name = await self._require_agent(store, session_id)
         own = Store(store.database, store.url, store.tenant)
         runtime = open_runtime(self.find_agent(name), name, own, os.environ)
         try:
@@ -173,11 +175,13 @@ class SessionRunner:
     async def _run_here(
         self, store: Store, session_id: str, content: UserContent, recorded: asyncio.Future[None]
     ) -> None:
-        before = store.index.head(session_id).last_seq
+        before = await store.database.offload(lambda: store.index.head(session_id).last_seq)
         async with self._open(store, session_id) as runtime:
             session = await runtime.resume(session_id)
             async for event in session.send(content):
                 self._on_event(session_id, event)
-                if not recorded.done() and store.index.head(session_id).last_seq > before:
-                    recorded.set_result(None)
+                if not recorded.done():
+                    head = await store.database.offload(lambda: store.index.head(session_id))
+                    if head.last_seq > before:
+                        recorded.set_result(None)
         self._worker.hint()

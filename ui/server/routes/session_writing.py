@@ -36,14 +36,14 @@ async def create_session(request: ApiRequest) -> forms.AcceptedAnswer:
 async def send_message(request: ApiRequest) -> forms.AcceptedAnswer:
     """Store a message; a run answers it, after those that wait already."""
     content = read_content(request.read_body(forms.NewMessageForm).content)
-    accepted = _accept(request)
+    accepted = await _accept(request)
     await request.service.runner.send(request.store, request.session_id, content)
     return accepted
 
 
 async def steer_session(request: ApiRequest) -> forms.AcceptedAnswer:
     """Store a message for the run that works now: its next model call contains it."""
-    accepted = _accept(request)
+    accepted = await _accept(request)
     text = request.read_body(forms.SteeringForm).text
     await request.service.runner.steer(request.store, request.session_id, text)
     return accepted
@@ -51,14 +51,14 @@ async def steer_session(request: ApiRequest) -> forms.AcceptedAnswer:
 
 async def continue_session(request: ApiRequest) -> forms.AcceptedAnswer:
     """Go on with an interrupted run."""
-    accepted = _accept(request)
+    accepted = await _accept(request)
     await request.service.runner.go_on(request.store, request.session_id)
     return accepted
 
 
 async def cancel_run(request: ApiRequest) -> forms.AcceptedAnswer:
     """Interrupt the run of a session. It can be continued."""
-    accepted = _accept(request)
+    accepted = await _accept(request)
     if not await request.service.runner.cancel(request.session_id):
         raise RequestRefused(409, "not_running", "This server does not run the session now.")
     return accepted
@@ -67,7 +67,7 @@ async def cancel_run(request: ApiRequest) -> forms.AcceptedAnswer:
 async def approve_calls(request: ApiRequest) -> forms.AcceptedAnswer:
     """Approve calls that wait, and go on."""
     wanted = request.read_body(forms.ApprovalForm)
-    calls = _select_calls(request, wanted.calls)
+    calls = await _select_calls(request, wanted.calls)
     if wanted.arguments is not None and len(calls) != 1:
         raise UsageError("Edited arguments are for one call.", "Name the id of this call.")
     arguments = None if wanted.arguments is None else json.dumps(wanted.arguments)
@@ -77,7 +77,7 @@ async def approve_calls(request: ApiRequest) -> forms.AcceptedAnswer:
 async def deny_calls(request: ApiRequest) -> forms.AcceptedAnswer:
     """Deny calls that wait, and go on: the model reads the reason."""
     wanted = request.read_body(forms.DenialForm)
-    calls = _select_calls(request, wanted.calls)
+    calls = await _select_calls(request, wanted.calls)
     return await _decide(request, [make_decision(one, "deny", wanted.reason) for one in calls])
 
 
@@ -103,6 +103,8 @@ async def rename_session(request: ApiRequest) -> forms.SessionDetailsAnswer:
 async def delete_session(request: ApiRequest) -> forms.DeletedAnswer:
     """Delete a session and its sub-agents."""
     store = request.store
+    # A client that has read the result of a run may ask before the run has given the session back.
+    await request.service.runner.wait_until_free(request.session_id)
     return forms.DeletedAnswer(deleted=await store.database.offload(lambda: store.delete(request.session_id)))
 
 
@@ -125,14 +127,16 @@ def _read_block(block: forms.TextBlockForm | forms.FileBlockForm) -> str | Attac
     return attachment_from_bytes(content, block.name or block.type)
 
 
-def _accept(request: ApiRequest) -> forms.AcceptedAnswer:
-    last = find_last_event_id(request.store, request.session_id)
+async def _accept(request: ApiRequest) -> forms.AcceptedAnswer:
+    store = request.store
+    last = await store.database.offload(lambda: find_last_event_id(store, request.session_id))
     return forms.AcceptedAnswer(session_id=request.session_id, last_event_id=last)
 
 
-def _select_calls(request: ApiRequest, named: Sequence[str]) -> list[str]:
+async def _select_calls(request: ApiRequest, named: Sequence[str]) -> list[str]:
     """Return the calls of a decision: those that are named, or all that wait for approval."""
-    position = load_position(request.store.database, request.session_id)
+    database = request.store.database
+    position = await database.offload(lambda: load_position(database, request.session_id))
     waiting = [
         call.call_id
         for call in list_waiting_calls(position.fields, position.asked)
@@ -146,7 +150,7 @@ def _select_calls(request: ApiRequest, named: Sequence[str]) -> list[str]:
 
 
 async def _decide(request: ApiRequest, decisions: Sequence[CallDecision]) -> forms.AcceptedAnswer:
-    accepted = _accept(request)
+    accepted = await _accept(request)
     signed = [one.model_copy(update={"by": request.who.name}) for one in decisions]
     await request.service.runner.decide(request.store, request.session_id, signed)
     return accepted

@@ -72,7 +72,7 @@ async def pin(
     store = request.store
     prefix = await store.database.offload(lambda: _digest(request.service.cwd, agent, user, sent, "chat"))
     found = [one async for one in _list_candidates(store, prefix)]
-    if (joined := _find_same_message(request, found, prefix)) is not None:
+    if (joined := await _find_same_message(request, found, prefix)) is not None:
         return joined
     session_id = await _find_session(store, found, prefix)
     if session_id is None:
@@ -87,7 +87,7 @@ async def begin(
     offload = request.store.database.offload
     prefix = await offload(lambda: _digest(request.service.cwd, agent, user, sent, "responses"))
     found = [one async for one in _list_candidates(request.store, prefix)]
-    if (joined := _find_same_message(request, found, prefix)) is not None:
+    if (joined := await _find_same_message(request, found, prefix)) is not None:
         return joined
     session_id = await _create(request, agent, user, tags, sent, prefix)
     return await send(request, session_id, sent.message)
@@ -189,7 +189,7 @@ def _is_answer(turn: StoredTurn, text: str, owners: set[str]) -> bool:
     return squeeze(turn.answer).startswith(text) or any(owner in text for owner in owners)
 
 
-def _find_same_message(
+async def _find_same_message(
     request: ApiRequest, candidates: Sequence[_Candidate], prefix: Prefix
 ) -> AnswerPlace | None:
     """Return the place of a turn that has the new message already, if the client asks for it again."""
@@ -198,19 +198,20 @@ def _find_same_message(
         if len(candidate.turns) != count + 1 or not _has_turns(candidate, prefix):
             continue
         turn, info = candidate.turns[-1], candidate.info
-        if turn.session_id == info.id and is_sent_again(request, info.id, turn, prefix.asked[-1]):
+        if turn.session_id == info.id and await is_sent_again(request, info.id, turn, prefix.asked[-1]):
             return AnswerPlace(info.id, turn.before_row)
     return None
 
 
-def is_sent_again(request: ApiRequest, session_id: str, turn: StoredTurn, digest: str) -> bool:
+async def is_sent_again(request: ApiRequest, session_id: str, turn: StoredTurn, digest: str) -> bool:
     """Return whether a client asks again for the answer of a turn that it did not get.
 
     It does if the turn still works and no client follows the session, or if the client says that it retries.
     """
     if turn.asked_digest != digest or request.service.feeds.is_followed(session_id):
         return False
-    summary = request.store.index.summary(session_id)
+    store = request.store
+    summary = await store.database.offload(lambda: store.index.summary(session_id))
     works = not turn.status or (turn.status == "interrupted" and summary.status == "running")
     is_late = datetime.now(UTC) - datetime.fromisoformat(summary.updated_at) > _RETRIED_WITHIN
     is_retry = request.headers.get("x-stainless-retry-count", "0") not in ("", "0")

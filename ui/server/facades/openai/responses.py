@@ -8,12 +8,14 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from starlette.responses import Response
 
 from .....agent.history.time_travel.branches import branch
 from .....state.conversation.messages import UserContent
 from .....state.errors import SessionNotFound, UsageError
+from .....state.session import SessionSettings
 from ...answers import JsonAnswer, RequestRefused
 from ...routes.route import ApiRequest
 from .chat_completions import follow, make_tags, require_model
@@ -53,13 +55,13 @@ async def create_response(request: ApiRequest) -> Response:
 
 async def show_response(request: ApiRequest) -> Response:
     """Answer with a response as it is now."""
-    place = _require_place(request, request.path["response_id"])
+    place = await _require_place(request, request.path["response_id"])
     return await _describe(request, place)
 
 
 async def cancel_response(request: ApiRequest) -> Response:
     """Interrupt the run of a response, if it works, and answer with the response."""
-    place = _require_place(request, request.path["response_id"])
+    place = await _require_place(request, request.path["response_id"])
     turns = await _read_turns(request, place)
     if not turns:
         raise RequestRefused(409, "not_running", "This response has not begun; a call before it waits.")
@@ -84,14 +86,14 @@ def _digest(instructions: str) -> str:
     return hashlib.sha256(instructions.encode("utf-8", "replace")).hexdigest()[:32]
 
 
-def _require_place(request: ApiRequest, response_id: str) -> AnswerPlace:
+async def _require_place(request: ApiRequest, response_id: str) -> AnswerPlace:
     """Return the place of a response of the caller's tenant; raises `RequestRefused` if there is none."""
     missing = RequestRefused(404, "response_not_found", f"There is no response {response_id[:100]!r}.")
     place = parse_response_id(response_id)
     if place is None:
         raise missing
     try:
-        request.store.index.summary(place.session_id)
+        await request.store.database.offload(lambda: request.store.index.summary(place.session_id))
     except SessionNotFound:
         raise missing from None
     return place
@@ -105,18 +107,20 @@ async def _read_turns(request: ApiRequest, place: AnswerPlace) -> list[StoredTur
 async def _continue(request: ApiRequest, previous: str, agent: str, sent: SentConversation) -> AnswerPlace:
     """Store a message after a response: in its session, or in a fork if that went on in another way."""
     try:
-        place = _require_place(request, previous)
+        place = await _require_place(request, previous)
     except RequestRefused as refused:
         raise RequestRefused(400, "previous_response_not_found", refused.message) from None
-    _require_same_session(request, place, agent, sent)
+    await _require_same_session(request, place, agent, sent)
     turns = await _read_turns(request, place)
     if not turns:
         raise RequestRefused(409, "not_ended", "The previous response has not begun.")
-    turns += read_waiting_turns(request.store, place.session_id) if len(turns) == 1 else []
+    if len(turns) == 1:
+        read = partial(read_waiting_turns, request.store, place.session_id)
+        turns += await request.store.database.offload(read)
     turn, *others = turns
     if others:
         digest = await request.store.database.offload(lambda: _digest_message(request, sent.message))
-        if is_sent_again(request, place.session_id, others[0], digest):
+        if await is_sent_again(request, place.session_id, others[0], digest):
             return AnswerPlace(place.session_id, others[0].before_row)
         if turn.status not in ENDED:
             raise RequestRefused(409, "not_ended", "The session went on after the previous response.")
@@ -131,11 +135,11 @@ def _digest_message(request: ApiRequest, message: UserContent) -> str:
     return make_digester(request.service.cwd)(message)
 
 
-def _require_same_session(
+async def _require_same_session(
     request: ApiRequest, place: AnswerPlace, agent: str, sent: SentConversation
 ) -> None:
     """Raise `UsageError` if a message asks for another model or other instructions than its session has."""
-    settings = request.store.index.settings(place.session_id)
+    settings = await _load_settings(request, place)
     if settings.agent != agent:
         raise UsageError(f"The previous response is of the model {settings.agent!r}: name this model.")
     if sent.instructions and f"{_INSTRUCTIONS}{_digest(sent.instructions)}" not in settings.tags:
@@ -144,14 +148,21 @@ def _require_same_session(
         )
 
 
+async def _load_settings(request: ApiRequest, place: AnswerPlace) -> SessionSettings:
+    store = request.store
+    return await store.database.offload(lambda: store.index.settings(place.session_id))
+
+
 async def _describe(request: ApiRequest, place: AnswerPlace) -> Response:
     turns = await _read_turns(request, place)
-    settings = request.store.index.settings(place.session_id)
+    settings = await _load_settings(request, place)
     turn = turns[0] if turns else None
     created = datetime.fromisoformat(turn.at).timestamp() if turn is not None else 0.0
     form = ResponseForm(place, settings.agent, created, metadata=_find_metadata(settings.tags))
-    if turn is None and request.store.index.summary(place.session_id).status not in WAITING:
-        return JsonAnswer(form.make("queued"))
+    if turn is None:
+        read = partial(request.store.index.summary, place.session_id)
+        if (await request.store.database.offload(read)).status not in WAITING:
+            return JsonAnswer(form.make("queued"))
     if turn is not None and not turn.status:
         return JsonAnswer(form.make("in_progress"))
     try:
