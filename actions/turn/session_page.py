@@ -60,8 +60,8 @@ def find_page(state: ApplicationState, results: Mapping[int, ToolResult]) -> str
 
 def show_page_in_chat(state: ApplicationState) -> ApplicationState:
     """Return the state in whose global history the page is in view."""
-    shown = show_page(state, state.chat_history)
-    return state if shown is state.chat_history else state.model_copy(update={"chat_history": shown})
+    history = show_page(state, state.chat_history)
+    return state if history is state.chat_history else state.model_copy(update={"chat_history": history})
 
 
 def show_page(state: ApplicationState, history: Transcript, before: Sequence[Transcript] = ()) -> Transcript:

@@ -1,4 +1,4 @@
-"""Recall: finds what was said and done since a session began, whether or not its history still has it."""
+"""Recall: searches the messages of a session since it began, also those that compressions took out."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class RewindReport(NamedTuple):
 
 
 class Rewind(Protocol):
-    """Takes back the changes of one extension after a step. Both methods read the present anew.
+    """Takes back the changes of one extension after a step. Both methods read the present state again.
 
     `apply` changes everything or nothing, so that it can be repeated after a kill; a second time it finds
     nothing to do. In an event loop, call both in a thread.

@@ -1,4 +1,4 @@
-"""Extraction: after a run, facts are found in what was said and proposed to a person."""
+"""Extraction: after a run, a model looks for facts in its messages, which are proposed to a person."""
 
 from ...config.setting import Setting
 from ...extensions.extension import Extension

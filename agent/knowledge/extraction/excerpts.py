@@ -1,4 +1,4 @@
-"""What was said in a session since it was last read: excerpts with their origin, in chunks for a model."""
+"""The messages of a session since it was last read: excerpts with their origin, in chunks for a model."""
 
 from __future__ import annotations
 

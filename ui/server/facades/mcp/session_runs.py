@@ -25,7 +25,7 @@ _MOST_ANSWERED = 100
 
 
 class SessionRuns:
-    """The tools, for whoever sent the current request. A run is a session."""
+    """The tools, with the rights of the current request's token. A run is a session."""
 
     async def start(self, prompt: str, plans_only: bool) -> dict[str, Any]:
         """Begin a session with a message. Raises `UsageError` for `plans_only`: agents have their mode."""

@@ -115,7 +115,7 @@ def write_instructions(sent: SentConversation) -> str:
     """Return what the system prompt of a new session has besides that of the agent."""
     if not sent.turns:
         return sent.instructions
-    lines = ["What was said before this session, as the client sent it:"]
+    lines = ["The conversation before this session, as the client sent it:"]
     for turn in sent.turns:
         asked = turn.content if isinstance(turn.content, str) else "".join(
             part if isinstance(part, str) else part.label for part in turn.content
@@ -146,8 +146,8 @@ def _digest(cwd: str, agent: str, user: str, sent: SentConversation, kind: str) 
 
 
 def _digest_turns(prefix: Prefix, count: int) -> str:
-    said = [*prefix.asked[:count], *prefix.answers[:count]]
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]
+    texts = [*prefix.asked[:count], *prefix.answers[:count]]
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:32]
 
 
 async def _list_candidates(store: Store, prefix: Prefix) -> AsyncGenerator[_Candidate]:

@@ -79,12 +79,12 @@ class TurnFold:
                 owner, at = item.step.session_id, item.step.at
                 self.turns.append(StoredTurn(message.text, digest, owner, self._before_row, at=at))
                 self._is_fresh = False
-        said = [
+        replies = [
             event["content"]
             for event in list_stored_events(item)
             if event["type"] == "message" and event["role"] == "assistant"
         ]
-        is_fresh, self._is_fresh = self._is_fresh, self._is_fresh and not said
+        is_fresh, self._is_fresh = self._is_fresh, self._is_fresh and not replies
         if not self.turns:
             return
         turn = self.turns[-1]
@@ -92,7 +92,7 @@ class TurnFold:
         if is_fresh and turn.before_row != self._before_row:
             # A further run goes on with the turn.
             turn.result = None
-        turn.texts += said
+        turn.texts += replies
 
 
 def is_question(message: Message) -> bool:

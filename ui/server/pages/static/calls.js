@@ -41,10 +41,10 @@ function argumentsOf(tool, given, changes) {
 }
 
 function block(text, label) {
-  const shown = text.slice(0, MOST_SHOWN);
-  const made = [h("pre", { class: "output", tabindex: "0", "aria-label": label, text: shown || "(nothing)" })];
-  if (shown.length < text.length) {
-    const rest = text.length - shown.length;
+  const start = text.slice(0, MOST_SHOWN);
+  const made = [h("pre", { class: "output", tabindex: "0", "aria-label": label, text: start || "(nothing)" })];
+  if (start.length < text.length) {
+    const rest = text.length - start.length;
     const more = h("button", { type: "button", class: "quiet", text: `Show ${rest.toLocaleString()} more characters`,
       onclick: () => { made[0].textContent = text; more.remove(); } });
     made.push(more);
