@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -30,6 +31,8 @@ _MOST_IDLE = 32
 
 
 _LONGEST_PAUSE_S = 5.0
+_KNOWN_S = 1.0
+"""How long a worker knows the budget of a model without looking again."""
 _INNERMOST = 1_000_000
 """Other middleware may answer without the model; what reaches this layer is sent."""
 
@@ -46,10 +49,10 @@ class SharedBudget(Middleware):
         """`model` is the name of the model: `provider/model`."""
         self._budgets = BudgetRows(database)
         self._names = (model, model.partition("/")[0])
+        self._name, self._looks_at = "", 0.0
 
     async def wrap_model_call(self, request: ModelRequest, next: NextModelCall) -> Reply:
-        name = await asyncio.to_thread(self._budgets.find, *self._names)
-        if not name:
+        if not (name := await self._find()):
             return await next(request)
         # Nobody tells when a bucket has filled.
         while wait_s := await asyncio.to_thread(self._budgets.take, name):  # noqa: ASYNC110
@@ -58,6 +61,13 @@ class SharedBudget(Middleware):
         used = (reply.usage.input_tokens or 0) + (reply.usage.output_tokens or 0)
         await asyncio.to_thread(self._budgets.charge, name, used)
         return reply
+
+    async def _find(self) -> str:
+        """Return the name of the budget; empty if there is none. A new budget counts after a moment."""
+        if time.monotonic() >= self._looks_at:
+            self._name = await asyncio.to_thread(self._budgets.find, *self._names)
+            self._looks_at = time.monotonic() + _KNOWN_S
+        return self._name
 
 
 def open_runtime(agent: Agent[Any], name: str, store: Store, env: Mapping[str, str]) -> Runtime:

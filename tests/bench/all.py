@@ -48,6 +48,7 @@ WORKLOADS = {
     "claims": Workload("claims:measure", 100_000, "sessions"),
     "message_batches": Workload("network_commits:measure_batches", 3, "rounds"),
     "sdk": Workload("sdk:measure", 1, "rounds"),
+    "served_turns": Workload("served_turns:measure", 5, "rounds"),
     "middleware": Workload("observed_turns:measure_middleware", 1, "rounds"),
     "telemetry": Workload("observed_turns:measure_telemetry", 1, "rounds"),
     "flows": Workload("flows:measure", 5, "rounds"),

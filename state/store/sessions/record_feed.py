@@ -98,8 +98,9 @@ class RecordFeed:
 
         Raises `SessionNotFound` if the session was deleted.
         """
-        # The rest of what was opened before may be empty.
-        return self._take(most) or self._take(most)
+        if self._open is not None and (rest := self._take(most)):
+            return rest
+        return self._take(most)
 
     def _take(self, most: int) -> list[FeedItem]:
         if self._open is None:

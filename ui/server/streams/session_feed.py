@@ -31,8 +31,12 @@ from ...headless.json_output import stream_object
 from .event_ids import EVENTS_PER_ROW, Frame, WrongEventId, encode_control, encode_event, make_stored_frames
 
 _POLL_S = 0.25
+_GATHER_S = 0.005
+"""The seconds from the first of several events until the store is read for all of them."""
 PING_S = 15.0
 _PAGE_ITEMS = 100
+_PAGE_BYTES = 64 * 1024
+"""About how many bytes are sent at once."""
 _MOST_QUEUED_BYTES = 256 * 1024
 """The most bytes that wait for one client. A slower client gets stored events from the store again."""
 _STORED = (
@@ -108,6 +112,8 @@ class SessionFeed:
             self._head = newest * EVENTS_PER_ROW + EVENTS_PER_ROW - 1
         while True:
             await self._arrived.wait()
+            # Events of one commit come one by one: they are read together.
+            await asyncio.sleep(_GATHER_S)
             self._arrived.clear()
             while self._waiting:
                 event = self._waiting.popleft()
@@ -118,11 +124,15 @@ class SessionFeed:
                     self._send(frame)
 
     async def _read_store(self, reader: RecordFeed) -> None:
-        while items := await self._database.offload(lambda: reader.read(_PAGE_ITEMS)):
+        is_full = True
+        while is_full:
+            items = await self._database.offload(lambda: reader.read(_PAGE_ITEMS))
             for item in items:
                 for frame in make_stored_frames(self._session_id, item):
                     self._head = frame.follows
                     self._send(frame)
+            # Whatever is recorded after a page that was not full comes with a hint of its own.
+            is_full = len(items) == _PAGE_ITEMS
 
     def _send(self, frame: Frame) -> None:
         for stream in self.streams:
@@ -182,7 +192,7 @@ class EventStreamQueue:
                     return
                 continue
             while self._frames and not self.is_ended:
-                if (data := self._take()) is not None:
+                if data := self._take_page():
                     yield data
             if not await self._wait() and not self._frames:
                 if not await may_go_on():
@@ -191,6 +201,16 @@ class EventStreamQueue:
                 yield _PING
         if self._feeds.is_draining:
             yield encode_control("drain", message="The server ends. Connect again.")
+
+    def _take_page(self) -> bytes:
+        """Return the frames that wait and that the client does not have yet, in one piece."""
+        found: list[bytes] = []
+        size = 0
+        while self._frames and size < _PAGE_BYTES:
+            if (data := self._take()) is not None:
+                found.append(data)
+                size += len(data)
+        return b"".join(found)
 
     def _take(self) -> bytes | None:
         """Return the next frame that the client does not have yet, or None."""
