@@ -65,8 +65,9 @@ class EventStreamResponse(Response):
         yield f"retry: {_RETRY_MS}\n\n".encode()
         if reset is not None:
             yield encode_control("reset", reason=reset, session_id=self._session_id)
-        async for data in stream.frames(self._may_go_on):
-            yield data
+        async with aclosing(stream.batches(self._may_go_on)) as batches:
+            async for batch in batches:
+                yield b"".join(batch)
 
 
 async def send_frames(

@@ -7,7 +7,7 @@ stored, such as pieces of text, come from sessions that run in this process.
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from functools import partial
 
 from ....actions.ports.events import (
@@ -31,11 +31,9 @@ from ...headless.json_output import stream_object
 from .event_ids import EVENTS_PER_ROW, Frame, WrongEventId, encode_control, encode_event, make_stored_frames
 
 _POLL_S = 0.25
-_GATHER_S = 0.005
-"""The seconds from the first of several events until the store is read for all of them."""
 PING_S = 15.0
 _PAGE_ITEMS = 100
-_PAGE_BYTES = 64 * 1024
+_BATCH_BYTES = 64 * 1024
 """About how many bytes are sent at once."""
 _MOST_QUEUED_BYTES = 256 * 1024
 """The most bytes that wait for one client. A slower client gets stored events from the store again."""
@@ -112,8 +110,6 @@ class SessionFeed:
             self._head = newest * EVENTS_PER_ROW + EVENTS_PER_ROW - 1
         while True:
             await self._arrived.wait()
-            # Events of one commit come one by one: they are read together.
-            await asyncio.sleep(_GATHER_S)
             self._arrived.clear()
             while self._waiting:
                 event = self._waiting.popleft()
@@ -183,34 +179,41 @@ class EventStreamQueue:
 
         `may_go_on` is asked at every pause.
         """
+        async with aclosing(self.batches(may_go_on)) as batches:
+            async for batch in batches:
+                for data in batch:
+                    yield data
+
+    async def batches(self, may_go_on: Callable[[], Awaitable[bool]]) -> AsyncGenerator[list[bytes]]:
+        """Yield the same frames as `frames`, those that wait at the same time together."""
         while not self.is_ended and not self._feeds.is_draining:
             if self._is_behind:
                 async for data in self._catch_up():
-                    yield data
+                    yield [data]
                 if self._session_is_gone:
-                    yield encode_control("deleted", session_id=self._session_id)
+                    yield [encode_control("deleted", session_id=self._session_id)]
                     return
                 continue
             while self._frames and not self.is_ended:
-                if data := self._take_page():
-                    yield data
+                if batch := self._take_batch():
+                    yield batch
             if not await self._wait() and not self._frames:
                 if not await may_go_on():
-                    yield encode_control("refused", message="The token is no longer valid.")
+                    yield [encode_control("refused", message="The token is no longer valid.")]
                     return
-                yield _PING
+                yield [_PING]
         if self._feeds.is_draining:
-            yield encode_control("drain", message="The server ends. Connect again.")
+            yield [encode_control("drain", message="The server ends. Connect again.")]
 
-    def _take_page(self) -> bytes:
-        """Return the frames that wait and that the client does not have yet, in one piece."""
+    def _take_batch(self) -> list[bytes]:
+        """Return the next frames that the client does not have yet."""
         found: list[bytes] = []
         size = 0
-        while self._frames and size < _PAGE_BYTES:
+        while self._frames and size < _BATCH_BYTES:
             if (data := self._take()) is not None:
                 found.append(data)
                 size += len(data)
-        return b"".join(found)
+        return found
 
     def _take(self) -> bytes | None:
         """Return the next frame that the client does not have yet, or None."""
