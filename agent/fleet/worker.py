@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import timedelta
@@ -30,6 +31,8 @@ POLL_S = 0.5
 """The seconds between two looks for waiting sessions; a hint shortens them."""
 MOST_ATTEMPTS = 5
 """After so many failures in a row a session gets the status `failed` and waits for a person."""
+MOST_LOOKING = 20
+"""How many workers look for sessions of dead ones within `POLL_S`."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 300.0
 
 Observe = Callable[[str, Event], None]
@@ -82,6 +85,7 @@ class Worker:
         self._wake: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_draining = False
+        self._takes_over_at, self._worker_count = 0.0, 1
         self._interrupted: set[str] = set()
         """The sessions whose runs `interrupt` ended."""
 
@@ -139,21 +143,19 @@ class Worker:
         assert self._wake is not None
         while not self._is_draining:
             self._wake.clear()
-            found = await self._claim_free()
+            found = await self._claim_free(once)
             if once and not found and not self._tasks and self._claims.left_over <= 0:
                 return
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), POLL_S)
 
-    async def _claim_free(self) -> bool:
+    async def _claim_free(self, once: bool) -> bool:
         """Claim sessions for the free places and start them; return whether any was found."""
         free = self.profile.concurrency - len(self._running)
         if free < 1:
             return False
         try:
-            claimed = await _in_thread(partial(self._claims.take_over, free))
-            for one in claimed:
-                self._on_notice(f"Session {one.session_id} was taken over from a dead worker.")
+            claimed = await self._take_over(free, is_needed=once)
             if len(claimed) < free:
                 claimed += await _in_thread(partial(self._claims.claim, free - len(claimed)))
         except StoreError as error:
@@ -165,6 +167,17 @@ class Worker:
             self._tasks.add(task)
             task.add_done_callback(self._finish)
         return bool(claimed)
+
+    async def _take_over(self, free: int, is_needed: bool) -> list[Claimed]:
+        """Claim sessions of dead workers. The more workers there are, the less often each of them looks."""
+        now = time.monotonic()
+        if now < self._takes_over_at and self._claims.left_over <= 0 and not is_needed:
+            return []
+        self._takes_over_at = now + POLL_S * max(1.0, self._worker_count / MOST_LOOKING)
+        claimed: list[Claimed] = await _in_thread(partial(self._claims.take_over, free))
+        for one in claimed:
+            self._on_notice(f"Session {one.session_id} was taken over from a dead worker.")
+        return claimed
 
     def _finish(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -259,6 +272,7 @@ class Worker:
             await asyncio.sleep(read_beat_s())
             with suppress(StoreError):
                 await self._claims.beat("draining" if self._is_draining else "running")
+                self._worker_count = self._claims.count_workers()
                 running = set(self._running)
                 lost = running - self._claims.list_owned()
                 if lost and self._loop is not None:

@@ -46,6 +46,7 @@ WORKLOADS = {
     "crowd": Workload("crowd:measure_crowds", 1000, "sessions"),
     "network_commits": Workload("network_commits:measure", 5, "rounds"),
     "claims": Workload("claims:measure", 100_000, "sessions"),
+    "session_costs": Workload("session_costs:measure", 100, "sessions"),
     "message_batches": Workload("network_commits:measure_batches", 3, "rounds"),
     "sdk": Workload("sdk:measure", 1, "rounds"),
     "served_turns": Workload("served_turns:measure", 5, "rounds"),

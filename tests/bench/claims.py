@@ -27,15 +27,15 @@ NOTIFIED_LIMIT_MS, POLLED_LIMIT_MS = 50.0, 1000.0
 
 
 def fill(store: Store, count: int) -> None:
-    """Store waiting sessions of many tenants; the first tenant has most of them."""
+    """Store so many waiting sessions of many tenants; the first tenant has most of them."""
     add_waiting(store, "first", tenant="t0")
     columns = "title, status, updated_at, wake_at, last_seq, records, chain, owner, epoch, lease_until"
     step = 10_000
-    for begin in range(0, count, step):
+    for begin in range(1, count, step):
         copy = (
             f"INSERT INTO heads (session_id, lane, tenant, asked, {columns}) SELECT 's' || n,"
             f" 't' || (CASE WHEN n % 10 = 0 THEN n / 10 % {TENANTS} ELSE 0 END) || '||5|{AGENT}', 't', 1,"
-            f" {columns} FROM heads CROSS JOIN generate_series({begin}, {begin + step - 1}) n"
+            f" {columns} FROM heads CROSS JOIN generate_series({begin}, {min(begin + step, count) - 1}) n"
             " WHERE session_id = 'first'"
         )
         store.database.commit([(copy, ())])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import time
@@ -27,6 +28,7 @@ NOT_BY_MESSAGE = ("needs_approval", "needs_decision")
 """The statuses of sessions that a person has to decide about before they take another message."""
 _MOST_ROUNDS = 12
 _KEPT_S = 24 * 3600
+_NEVER = "9999"
 
 
 class Claimed(NamedTuple):
@@ -117,6 +119,10 @@ class WorkerClaims:
         )
         self._database.commit([ended, (unused, (self.profile.id, before))])
 
+    def count_workers(self) -> int:
+        """Return how many workers the store knows; those that ended long ago are not among them."""
+        return int(self._database.query("SELECT COUNT(*) FROM workers WHERE lease_until <> ''")[0][0])
+
     def list_owned(self) -> set[str]:
         """Return the sessions that are this worker's according to the store."""
         return {one.session_id for one in self._load_owned()}
@@ -153,12 +159,7 @@ class WorkerClaims:
         by a message.
         """
         now = self._database.now()
-        rows = self._database.query(
-            "SELECT h.owner, h.lane, w.lease_until, MAX(h.lease_until), MAX(h.asked), COUNT(*) FROM heads h"
-            f" LEFT JOIN workers w ON w.id = h.owner WHERE h.{IS_OWNED} AND h.lane > '' AND h.owner <> ?"
-            " GROUP BY h.owner, h.lane, w.lease_until",
-            (self.profile.id,),
-        )
+        rows = self._load_suspects(now)
         dead = {
             (owner, lane): int(count)
             for owner, lane, of_worker, of_session, asked, count in rows
@@ -216,6 +217,19 @@ class WorkerClaims:
                 self.claimed.discard(claimed.session_id)
         reach("handed_back")
         return True
+
+    def _load_suspects(self, now: datetime) -> list[tuple[Any, ...]]:
+        """Return the owners, with their lanes and leases, that may be dead."""
+        here = f"{os.uname().nodename}:"
+        # Without a clock of its own, the database cannot say whose lease is over.
+        over = format_time(now) if self._database.has_clock else _NEVER
+        return self._database.query(
+            "SELECT h.owner, h.lane, w.lease_until, MAX(h.lease_until), MAX(h.asked), COUNT(*) FROM heads h"
+            f" LEFT JOIN workers w ON w.id = h.owner WHERE h.{IS_OWNED} AND h.lane > '' AND h.owner <> ?"
+            f" AND (w.id IS NULL OR w.lease_until < ? OR SUBSTR(h.owner, 1, {len(here)}) = ?)"
+            " GROUP BY h.owner, h.lane, w.lease_until",
+            (self.profile.id, over, here),
+        )
 
     def _load_waiting(self) -> dict[str, _Waiting]:
         """Return the tenants whose waiting sessions this worker can run."""
