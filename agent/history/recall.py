@@ -26,7 +26,7 @@ from ...state.store.sessions.message_sources import make_mark
 from ...state.store.store import Store
 
 MOST_FOUND = 6
-_MOST_COMPARED = 60
+_MOST_COMPARED = 150
 _SHOWN_CHARS, _STEP_CHARS, _AROUND_CHARS = 700, 100, 400
 _MOST_SENTENCE_CHARS = 300
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n|(?<=[\u3002\uff01\uff1f])")

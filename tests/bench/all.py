@@ -74,6 +74,7 @@ WORKLOADS = {
     "knowledge": Workload("knowledge:measure", 10_000, "files"),
     "knowledge_ranks": Workload("knowledge:measure_ranks", 150, "questions"),
     "recall": Workload("recall:measure", 60, "facts"),
+    "recall_held_out": Workload("recall:measure_held_out", 60, "facts"),
     "recall_lengths": Workload("recall:measure_lengths", 100_000, "messages"),
     "tracking_ui": Workload("tracking_ui:measure", 1, "rounds"),
     "hops": Workload("hops:measure", 1, "calls"),

@@ -22,15 +22,85 @@ from sandbur.testing import ScriptedModel, ToolCall
 LEAST_FOUND, MOST_SEEN, COMPRESSIONS = 0.95, 5, 5
 SHOWN_CHARS = 700
 WINDOW_TOKENS, SUMMARY_WORDS = 24_000, 600
-PARTS = ("pump", "valve", "boiler", "sensor", "filter", "motor", "battery", "antenna", "hinge", "fuse")
-TOWNS = ("Lyon", "Porto", "Turin", "Bergen", "Krakow", "Ghent", "Malmo", "Seville", "Graz", "Tartu")
-WAYS = (
-    ("The {part} in {town} was replaced by {who}.", "Which technician replaced {part}s at the {town} site?"),
-    ("{who} has to approve each {part} that goes to {town}.", "Whose approval does a {town} {part} need?"),
-    ("We agreed that {who} keeps the spare {part} for {town}.", "Find who is keeping spare {part}s, {town}"),
-)
-"""Sentences of facts, each with a question that has some of its words in other forms, and others."""
 WORDS: list[str] = []
+
+
+class Theme(NamedTuple):
+    """What the facts and the texts around them are about."""
+
+    things: Sequence[str]
+    owners: Sequence[str]
+    ways: Sequence[tuple[str, str]]
+    """Sentences of facts, each with a question that has some of its words in other forms, and others."""
+    near: Sequence[str]
+    """Sentences of the other texts that have words of facts and questions."""
+    every: int
+    """Of so many sentences, one is of `near`."""
+    answer: str
+    """The form of an answer: `letters` is random, `number` is that of the fact."""
+
+    def pick_pair(self, chance: random.Random) -> dict[str, str]:
+        return {"thing": chance.choice(self.things), "owner": chance.choice(self.owners)}
+
+
+DEPOTS = Theme(
+    ("pump", "valve", "boiler", "sensor", "filter", "motor", "battery", "antenna", "hinge", "fuse"),
+    ("Lyon", "Porto", "Turin", "Bergen", "Krakow", "Ghent", "Malmo", "Seville", "Graz", "Tartu"),
+    (
+        (
+            "The {thing} in {owner} was replaced by {it}.",
+            "Which technician replaced {thing}s at the {owner} site?",
+        ),
+        (
+            "{it} has to approve each {thing} that goes to {owner}.",
+            "Whose approval does a {owner} {thing} need?",
+        ),
+        (
+            "We agreed that {it} keeps the spare {thing} for {owner}.",
+            "Find who is keeping spare {thing}s, {owner}",
+        ),
+    ),
+    (
+        "Nobody asked about a {thing} on day {day}.",
+        "The site in {owner} needs no approval for {day} hours.",
+        "A technician replaced nothing; spare {thing}s are on a shelf.",
+    ),
+    8,
+    "Q{letters}{number}ver",
+)
+"""The theme on which the ranking was tuned."""
+SERVICES = Theme(
+    ("timeout", "retries", "queue", "cache", "batch", "quota", "replicas", "memory", "port", "region"),
+    (
+        "billing",
+        "ledger",
+        "checkout",
+        "gateway",
+        "search",
+        "mailer",
+        "catalog",
+        "uploads",
+        "reports",
+        "login",
+    ),
+    (
+        ("Settled: {owner} gets {it} as its {thing}.", "What did we settle on for the {thing} of {owner}?"),
+        ("Since the outage {owner} runs with {thing} {it}.", "{owner} {thing} after the outage"),
+        (
+            "Leave the {thing} setting of {owner} at {it}, it measured best.",
+            "best measured {thing}, {owner} service",
+        ),
+    ),
+    (
+        "The {thing} of most services is documented elsewhere, see page {day}.",
+        "{owner} was deployed on day {day} without an outage.",
+        "We measured nothing; {owner} keeps its settings.",
+        "Somebody wants to discuss the {thing} of {owner}, but not before day {day}.",
+    ),
+    5,
+    "{number}x{letters}",
+)
+"""A theme for which nothing was tuned; some of its other sentences name both words of a fact."""
 PLACES = ("message", "result", "child")
 ROUNDS = 5
 LENGTHS = (10, 1)
@@ -45,17 +115,17 @@ class Fact(NamedTuple):
     place: str
 
 
-def make_facts(count: int) -> list[Fact]:
-    """Return facts about different parts and towns; their answers are names that stand nowhere else."""
+def make_facts(theme: Theme, count: int) -> list[Fact]:
+    """Return facts about different things and owners; their answers stand nowhere else."""
     chance = random.Random(7)
-    pairs = chance.sample([(part, town) for part in PARTS for town in TOWNS], count)
+    pairs = chance.sample([(thing, owner) for thing in theme.things for owner in theme.owners], count)
     facts: list[Fact] = []
-    for number, (part, town) in enumerate(pairs):
-        who = f"Q{chance.choice('aeiou')}{chance.choice('lmnrst')}{number}ver"
-        text, question = (
-            one.format(part=part, town=town, who=who) for one in WAYS[number // len(PLACES) % len(WAYS)]
-        )
-        facts.append(Fact(text, question, who, PLACES[number % len(PLACES)]))
+    for number, (thing, owner) in enumerate(pairs):
+        letters = f"{chance.choice('aeiou')}{chance.choice('lmnrst')}"
+        it = theme.answer.format(letters=letters, number=number)
+        way = theme.ways[number // len(PLACES) % len(theme.ways)]
+        text, question = (one.format(thing=thing, owner=owner, it=it) for one in way)
+        facts.append(Fact(text, question, it, PLACES[number % len(PLACES)]))
     return facts
 
 
@@ -66,22 +136,14 @@ def make_words() -> list[str]:
     return ["".join(chance.choices(syllables, k=chance.randrange(2, 5))) for _ in range(3000)]
 
 
-def make_filler(chance: random.Random, sentences: int) -> str:
-    """Return sentences of common and rare words, every eighth one with the part or the town of a fact.
-
-    No sentence has both.
-    """
-    near = (
-        lambda: f"Nobody asked about a {chance.choice(PARTS)} on day {chance.randrange(900)}.",
-        lambda: f"The site in {chance.choice(TOWNS)} needs no approval for {chance.randrange(900)} hours.",
-        lambda: f"A technician replaced nothing; spare {chance.choice(PARTS)}s are on a shelf.",
-    )
+def make_filler(theme: Theme, chance: random.Random, sentences: int) -> str:
+    """Return sentences of common and rare words, some with words of facts."""
     made: list[str] = []
     for _ in range(sentences):
         ranks = (int(chance.paretovariate(0.6)) % len(WORDS) for _ in range(9))
-        made.append(
-            chance.choice(near)() if chance.randrange(8) == 0 else f"{' '.join(WORDS[n] for n in ranks)}."
-        )
+        other = f"{' '.join(WORDS[n] for n in ranks)}."
+        near = chance.choice(theme.near).format(**theme.pick_pair(chance), day=chance.randrange(900))
+        made.append(other if chance.randrange(theme.every) else near)
     return " ".join(made)
 
 
@@ -91,9 +153,9 @@ WORDS += make_words()
 class Storyteller:
     """Sends the facts to an agent with real tools, sub-agents and compressions."""
 
-    def __init__(self, folder: Path, count: int) -> None:
-        self.chance = random.Random(3)
-        self.facts = make_facts(count)
+    def __init__(self, folder: Path, theme: Theme, count: int) -> None:
+        self.theme, self.chance = theme, random.Random(3)
+        self.facts = make_facts(theme, count)
         self.compressions = 0
         self.store = f"sqlite:///{folder}/recall.db"
         self.env = {"HOME": str(folder), "SANDBUR_HOME": str(folder / "home")}
@@ -106,7 +168,7 @@ class Storyteller:
         if request.purpose == "summary":
             words = next(iter(request.messages)).text.split()
             return " ".join(words[-SUMMARY_WORDS:])
-        return self.next_calls.pop(0) if self.next_calls else make_filler(self.chance, 12)
+        return self.next_calls.pop(0) if self.next_calls else make_filler(self.theme, self.chance, 12)
 
     def answer_as_child(self, request: ModelRequest) -> str | ToolCall:
         if any(message.tool_results for message in request.messages):
@@ -114,7 +176,7 @@ class Storyteller:
         return ToolCall("read_log", name="part")
 
     def surround(self, text: str) -> str:
-        return f"{make_filler(self.chance, 40)} {text} {make_filler(self.chance, 40)}"
+        return f"{make_filler(self.theme, self.chance, 40)} {text} {make_filler(self.theme, self.chance, 40)}"
 
     async def tell(self) -> tuple[str, str]:
         """Plant the facts and go on until there were five compressions. Return the session and its view."""
@@ -136,7 +198,7 @@ class Storyteller:
             for fact in self.facts:
                 await self._send(session, fact)
             while self.compressions < COMPRESSIONS:
-                await self._follow(session, make_filler(self.chance, 80))
+                await self._follow(session, make_filler(self.theme, self.chance, 80))
             view = "\n".join(message.text for message in model.requests[-1].messages)
             view += "\n".join(flatten_message(message) for message in model.requests[-1].messages)
             return session.id, view
@@ -150,7 +212,7 @@ class Storyteller:
         if fact.place == "child":
             call = ToolCall("task", description="read", prompt="Read the log.", agent="reader")
         self.next_calls.append(call)
-        await self._follow(session, make_filler(self.chance, 30))
+        await self._follow(session, make_filler(self.theme, self.chance, 30))
 
     async def _follow(self, session: Any, text: str) -> None:
         async for event in session.stream(text):
@@ -159,8 +221,16 @@ class Storyteller:
 
 
 async def measure(folder: Path, count: int) -> None:
+    await measure_theme(folder, DEPOTS, count)
+
+
+async def measure_held_out(folder: Path, count: int) -> None:
+    await measure_theme(folder, SERVICES, count)
+
+
+async def measure_theme(folder: Path, theme: Theme, count: int) -> None:
     """Print the share of facts that are found among the first five passages, and that of the baselines."""
-    story = Storyteller(folder, count)
+    story = Storyteller(folder, theme, count)
     session_id, view = await story.tell()
     store = Store.open(story.store)
     texts = [*_list_texts(store, session_id)]
@@ -222,7 +292,9 @@ async def measure_lengths(folder: Path, count: int) -> None:
         for share in LENGTHS:
             length = count // share
             past = [
-                Message.user(make_filler(chance, 3)) if number % 2 == 0 else Message.assistant(f"ok {number}")
+                Message.user(make_filler(DEPOTS, chance, 3))
+                if number % 2 == 0
+                else Message.assistant(f"ok {number}")
                 for number in range(length)
             ]
             async with agent.session(f"s{length}") as session:
@@ -245,7 +317,9 @@ async def _measure_session(store_url: str, session: Any, length: int) -> float:
     for number in range(ROUNDS):
         await session.run(f"Turn {number}.")
         began = time.process_time()
-        recall(store, session.id, f"who replaced the {PARTS[number % 10]} in {TOWNS[number % 7]}")
+        recall(
+            store, session.id, f"who replaced the {DEPOTS.things[number % 10]} in {DEPOTS.owners[number % 7]}"
+        )
         spent += time.process_time() - began
     print(f"{length:,} messages: the first search {first_s:.1f} s, then {spent / ROUNDS * 1000:.1f} ms")
     store.close()
