@@ -51,8 +51,8 @@ class SignalFreeServer(Server):
 async def serve(command: ServeCommand) -> int:
     """Serve until a signal comes; return its exit code."""
     settings = load_settings(read_overrides(command), os.environ)
-    agents = _open_agents(command, settings)
     processes = _make_workers(command, settings)
+    agents = _open_agents(command, settings)
     make_private(settings.home)
     store = Store.open(settings.store, settings.tenant, tell_notice, settings.durability, settings.home)
     try:

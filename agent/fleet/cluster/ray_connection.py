@@ -89,10 +89,13 @@ async def answers(address: str) -> bool:
     return True
 
 
-async def find_local_cluster() -> str:
-    """Return the address of a cluster that `ray start` began on this machine; empty if there is none."""
+async def find_local_cluster(folder: Path) -> str:
+    """Return the address of a cluster that `ray start` began on this machine; empty if there is none.
+
+    `folder` is that for temporary files, where Ray has one of its own.
+    """
     with suppress(OSError):
-        address = Path(tempfile.gettempdir(), "ray", "ray_current_cluster").read_text("utf-8").strip()
+        address = (folder / "ray" / "ray_current_cluster").read_text("utf-8").strip()
         if await answers(address):  # Ray leaves the file of a head that was killed
             return address
     return ""

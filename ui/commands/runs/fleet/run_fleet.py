@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import tempfile
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from .....agent.config.data_folder import make_private
 from .....agent.config.load import load_settings
@@ -119,7 +121,7 @@ async def _open_fleet(command: FleetCommand, settings: Settings) -> AsyncGenerat
     try:
         address = command.address or os.environ.get("RAY_ADDRESS", "")
         if command.action == "up":
-            address = address or await find_local_cluster()
+            address = address or await find_local_cluster(Path(tempfile.gettempdir()))
         else:
             address = address or _find_address(store, command.fleet)
         connection = RayConnection(address, command.fleet, env, command.most)
