@@ -19,6 +19,10 @@ _RUNS = 8
 _NEEDED = ("starlette", "uvicorn")
 
 
+def _worker_count(text: str) -> int | None:
+    return None if text == "none" else position(text)
+
+
 class ServeCommand(ActionCommand):
     ACTIONS: ClassVar[Mapping[str, Action]] = {
         "start": Action("", "serve sessions until a signal comes",
@@ -59,8 +63,10 @@ class ServeCommand(ActionCommand):
     )  # fmt: skip
     runs: int = flag("--runs", f"start: runs of a process at once (default {_RUNS})", _RUNS, type=count,
                      metavar="N")  # fmt: skip
-    workers: int = flag("--workers", "start: processes that run the sessions; 0: the server (default)", 0,
-                        type=position, metavar="N")  # fmt: skip
+    workers: int | None = flag(
+        "--workers", "start: processes that run the sessions; 0: the server (default); none: others",
+        0, type=_worker_count, metavar="N|none",
+    )  # fmt: skip
     rate_limit: int = flag(
         "--rate-limit", f"start: requests of a token in a minute (default {_REQUESTS})", _REQUESTS,
         type=count, metavar="N",
@@ -97,7 +103,7 @@ class ServeCommand(ActionCommand):
                 f"The server needs packages that are not installed: {', '.join(missing)}.",
                 f"Install them: {make_install_command('serve')}",
             )
-        if self.workers and not self.agents:
+        if self.workers != 0 and not self.agents:
             raise UsageError("--workers needs --agent.", "Name one: --agent support.bot:agent")
         needs = self.action in ("add-token", "revoke-token")
         if needs and not self.what.strip():

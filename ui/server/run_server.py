@@ -80,15 +80,15 @@ async def serve(command: ServeCommand) -> int:
 
 
 def _make_workers(command: ServeCommand, settings: Settings) -> list[WorkerProcess]:
-    """Return the workers that run the sessions; none: the server does. Raises `UsageError`."""
-    if command.workers and settings.store.startswith("memory:"):
+    """Return the worker processes that the server starts. Raises `UsageError`."""
+    if command.workers != 0 and settings.store.startswith("memory:"):
         raise UsageError("Workers need a store that other processes open.", "Name one: --store URL")
     if files := [source for source in command.agents if ":" not in source and command.workers]:
         raise UsageError(f"A worker cannot run the agent file {files[0]}.", "Name it as MODULE:NAME")
     order = WorkerOrder(
         settings.store, settings.tenant, str(settings.cwd), tuple(command.agents), command.runs
     )
-    return [WorkerProcess(order) for _ in range(command.workers)]
+    return [WorkerProcess(order) for _ in range(command.workers or 0)]
 
 
 def _end_workers(processes: Sequence[WorkerProcess]) -> None:
@@ -141,7 +141,7 @@ def _make_service(
         store=store,
         agents=agents,
         runner=SessionRunner(
-            store, agents, feeds.publish, command.runs, tell_notice, is_embedded=not command.workers
+            store, agents, feeds.publish, command.runs, tell_notice, is_embedded=command.workers == 0
         ),
         feeds=feeds,
         tokens=TokenBook(store.database, own_token, settings.tenant),

@@ -36,8 +36,8 @@ class FleetCommand(ActionCommand):
         "--address", "the Ray cluster; default: that of this machine, or one that ends with `up`", "",
         metavar="HOST:PORT",
     )  # fmt: skip
-    agents: list[str] = flag(
-        "--agent", "up: run the sessions of this agent; may be repeated", [], action="append",
+    agents: tuple[str, ...] = flag(
+        "--agent", "up: run the sessions of this agent; may be repeated", (), action="append",
         metavar="MODULE:NAME",
     )  # fmt: skip
     least: int = flag("--min", "up: the least workers (default 1)", 1, type=position, metavar="N")

@@ -115,6 +115,7 @@ async def _end(command: FleetCommand, wanted: Wanted) -> int:
 @asynccontextmanager
 async def _open_fleet(command: FleetCommand, settings: Settings) -> AsyncGenerator[Fleet]:
     """Open the store of a fleet, with a connection that is not open yet."""
+    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     make_private(settings.home)
     store = Store.open(settings.store, settings.tenant, tell_notice, settings.durability, settings.home)
     env = make_ray_environment(os.environ, settings.home)
