@@ -75,8 +75,8 @@ def test_the_scaled_object_has_the_form_and_the_numbers_of_the_product() -> None
     spec = scaled["spec"]
     assert (scaled["apiVersion"], scaled["kind"]) == ("keda.sh/v1alpha1", "ScaledObject")
     assert spec.keys() <= {
-        "scaleTargetRef", "minReplicaCount", "maxReplicaCount", "pollingInterval", "cooldownPeriod", "advanced",
-        "triggers",
+        "scaleTargetRef", "minReplicaCount", "maxReplicaCount", "pollingInterval", "cooldownPeriod",
+        "advanced", "triggers",
     }  # fmt: skip
     (trigger,) = spec["triggers"]
     assert trigger["type"] == "prometheus"
