@@ -156,11 +156,14 @@ async def drain_all(connection: RayConnection, state: ClusterState) -> bool:
 async def end_workers(fleet: Fleet, wanted: Wanted, on_notice: Notify) -> bool:
     """Drain every worker of a fleet, and with `down` remove the actors; return False if some do not end.
 
-    A controller that runs sees in the store what the fleet has to do, and starts no others.
+    A controller that runs sees in the store what the fleet has to do, and starts no others, even if the
+    cluster cannot be reached now. Raises `ClusterLost` then.
     """
     before = await asyncio.to_thread(read_order, fleet.database, fleet.name)
     order = FleetOrder(wanted, "" if before is None else before.controller, fleet.connection.address)
     await asyncio.to_thread(write_order, fleet.database, fleet.name, order)
+    if not fleet.connection.is_open:
+        await fleet.connection.open()
     deadline = time.monotonic() + _DRAIN_S
     count = -1
     while True:
@@ -169,7 +172,9 @@ async def end_workers(fleet: Fleet, wanted: Wanted, on_notice: Notify) -> bool:
         left = [name for name, actor in state.actors.items() if actor.state != "drained"]
         if len(left) != count:
             count = len(left)
-            on_notice(f"{count} of {len(state.actors)} workers still have to end.")
+            on_notice(
+                f"{count} of {len(state.actors)} workers have to end." if count else "No worker is left."
+            )
         if is_drained or time.monotonic() > deadline:
             break
         await asyncio.sleep(_LOOK_S / 4)

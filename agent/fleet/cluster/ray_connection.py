@@ -114,6 +114,10 @@ class RayConnection:
         self.is_started_here = not address
         """Whether the cluster ends with this connection."""
 
+    @property
+    def is_open(self) -> bool:
+        return self._process is not None
+
     async def open(self) -> None:
         """Connect. Raises `ClusterLost` with the reason."""
         if self._words[0] and not await answers(self._words[0]):

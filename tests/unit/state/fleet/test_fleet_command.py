@@ -12,6 +12,8 @@ from sandbur.agent.fleet.cluster.ray_connection import (
     find_local_cluster,
     make_ray_environment,
 )
+from sandbur.state.store.sessions.workload import FleetOrder, read_order, write_order
+from sandbur.state.store.store import Store
 
 
 @pytest.mark.parametrize(
@@ -47,6 +49,17 @@ def test_status_shows_the_store_where_no_head_answers(command: Command) -> None:
     assert ended.code == 1
     assert "0 sessions wait, 0 run" in ended.out
     assert f"No Ray head answers at {address}." in ended.err
+
+
+def test_a_fleet_is_ended_in_the_store_while_no_head_answers(command: Command) -> None:
+    url = f"sqlite:///{command.folder}/store.db"
+    store = Store.open(url)
+    address = f"127.0.0.1:{find_free_port()}"
+    write_order(store.database, "sandbur", FleetOrder("up", "somebody", address))
+    ended = command.run("fleet", "down", "--store", url)
+    assert (ended.code, f"No Ray head answers at {address}." in ended.err) == (1, True)
+    assert read_order(store.database, "sandbur") == FleetOrder("down", "somebody", address)
+    store.close()
 
 
 async def test_a_connection_to_no_head_says_so_at_once() -> None:

@@ -108,7 +108,6 @@ async def bring_down(command: FleetCommand) -> int:
 async def _end(command: FleetCommand, wanted: Wanted) -> int:
     settings = load_settings(read_overrides(command), os.environ)
     async with _open_fleet(command, settings) as fleet:
-        await fleet.connection.open()
         return 0 if await end_workers(fleet, wanted, _report) else 1
 
 
