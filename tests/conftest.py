@@ -42,6 +42,7 @@ ON_EVERY_DATABASE = (
     "test_message_search",
     "test_session_search",
     "test_claims",
+    "test_workload",
     "test_worker",
 )
 """The tests of these modules hold for every kind of store; those of the others use SQLite."""

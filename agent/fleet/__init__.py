@@ -14,5 +14,11 @@ EXTENSION = Extension(
             summary="run the waiting sessions of a store, together with other workers",
             after="resume",
         ),
+        CommandEntry(
+            name="fleet",
+            home=".ui.commands.runs.fleet.fleet_command:FleetCommand",
+            summary="keep workers on a Ray cluster: up, status, drain, down",
+            after="worker",
+        ),
     ),
 )

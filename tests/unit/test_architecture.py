@@ -71,6 +71,7 @@ ONE_IMPORTER = {
     "actions/tools/files/grep.py": "each tool is a file",
     "ui/commands/flows/command.py": "flags are loaded without what the command does",
     "actions/tools/shell/failure_hints.py": "loaded after a command failed",
+    "agent/fleet/cluster/worker_actor.py": "Ray imports it in the processes of its actors, by this name",
     "agent/models/transport/aws_events.py": "a wire format that needs an optional library",
     "agent/models/demo/sample.py": "makes a value of a JSON schema, and knows nothing of the demo",
 }

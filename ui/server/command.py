@@ -9,7 +9,7 @@ from ...agent.config.settings import MODES, Overrides
 from ...state.errors import ConfigError, UsageError
 from ...state.process.installation import make_install_command
 from ...state.store.access_tokens import SCOPES, Scope
-from ..cli.argument_types import count, one_of, port
+from ..cli.argument_types import count, one_of, port, position
 from ..cli.grammar import Action, ActionCommand, flag, word
 
 _TOKEN_FLAGS = ("--scopes", "--tenant", "--expires")
@@ -19,13 +19,18 @@ _RUNS = 8
 _NEEDED = ("starlette", "uvicorn")
 
 
+def _worker_count(text: str) -> int | None:
+    return None if text == "none" else position(text)
+
+
 class ServeCommand(ActionCommand):
     ACTIONS: ClassVar[Mapping[str, Action]] = {
         "start": Action("", "serve sessions until a signal comes",
                         ("--agent", "--host", "--port", "--allow-host", "--model", "--mode", "--runs",
-                         "--rate-limit"), (
+                         "--workers", "--rate-limit"), (
             ("sandbur serve", "on this machine only; the address with a token is printed"),
             ("sandbur serve --agent support.bot:agent --port 8000", "an agent of yours"),
+            ("sandbur serve --agent support.bot:agent --workers 2", "its sessions run in two processes more"),
         ), home="run_server.serve"),
         "add-token": Action("NAME", "make a token, and print it once", _TOKEN_FLAGS, (
             ("sandbur serve add-token ci --scopes read,run --tenant acme", ""),
@@ -56,8 +61,12 @@ class ServeCommand(ActionCommand):
         "--allow-host", "start: a name by which others reach the server; may be repeated", [],
         action="append", metavar="NAME",
     )  # fmt: skip
-    runs: int = flag("--runs", f"start: the most runs at once (default {_RUNS})", _RUNS, type=count,
+    runs: int = flag("--runs", f"start: runs of a process at once (default {_RUNS})", _RUNS, type=count,
                      metavar="N")  # fmt: skip
+    workers: int | None = flag(
+        "--workers", "start: processes that run the sessions; 0: the server (default); none: others",
+        0, type=_worker_count, metavar="N|none",
+    )  # fmt: skip
     rate_limit: int = flag(
         "--rate-limit", f"start: requests of a token in a minute (default {_REQUESTS})", _REQUESTS,
         type=count, metavar="N",
@@ -94,6 +103,8 @@ class ServeCommand(ActionCommand):
                 f"The server needs packages that are not installed: {', '.join(missing)}.",
                 f"Install them: {make_install_command('serve')}",
             )
+        if self.workers != 0 and not self.agents:
+            raise UsageError("--workers needs --agent.", "Name one: --agent support.bot:agent")
         needs = self.action in ("add-token", "revoke-token")
         if needs and not self.what.strip():
             raise UsageError(

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import secrets
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from uvicorn import Config, Server
 from ...agent.config.data_folder import make_private
 from ...agent.config.load import load_settings
 from ...agent.config.settings import Settings
+from ...agent.fleet.worker_process import WorkerOrder, WorkerProcess
 from ...agent.sdk.agent import Agent
 from ...agent.sdk.loading import open_agent
 from ...agent.sdk.shipped_tools import workspace_tools
@@ -35,6 +36,7 @@ from .session_runner import SessionRunner
 from .streams.session_feed import SessionFeeds
 
 _STREAMS_END_S = 3.0
+_WORKERS_END_S = 30.0
 _DEFAULT_AGENT = "default"
 
 
@@ -49,6 +51,7 @@ class SignalFreeServer(Server):
 async def serve(command: ServeCommand) -> int:
     """Serve until a signal comes; return its exit code."""
     settings = load_settings(read_overrides(command), os.environ)
+    processes = _make_workers(command, settings)
     agents = _open_agents(command, settings)
     make_private(settings.home)
     store = Store.open(settings.store, settings.tenant, tell_notice, settings.durability, settings.home)
@@ -68,9 +71,33 @@ async def serve(command: ServeCommand) -> int:
             address = address_of(listener)
             put(f"Serving {address}?token={own_token}" if own_token else f"Serving {address}")
             say("Ctrl-C ends the server; runs go on at its next start.")
+            for process in processes:
+                process.start()
             return await _serve_until_stopped(service, server, listener)
     finally:
+        await asyncio.to_thread(_end_workers, processes)
         store.close()
+
+
+def _make_workers(command: ServeCommand, settings: Settings) -> list[WorkerProcess]:
+    """Return the worker processes that the server starts. Raises `UsageError`."""
+    if command.workers != 0 and settings.store.startswith("memory:"):
+        raise UsageError("Workers need a store that other processes open.", "Name one: --store URL")
+    if files := [source for source in command.agents if ":" not in source and command.workers]:
+        raise UsageError(f"A worker cannot run the agent file {files[0]}.", "Name it as MODULE:NAME")
+    order = WorkerOrder(
+        settings.store, settings.tenant, str(settings.cwd), tuple(command.agents), command.runs
+    )
+    return [WorkerProcess(order) for _ in range(command.workers or 0)]
+
+
+def _end_workers(processes: Sequence[WorkerProcess]) -> None:
+    """Let all workers hand their sessions back; end those that do not in time."""
+    for process in processes:
+        process.drain()
+    for process in processes:
+        if not process.wait(_WORKERS_END_S):
+            process.kill()
 
 
 def _open_agents(command: ServeCommand, settings: Settings) -> dict[str, Agent[Any]]:
@@ -113,7 +140,9 @@ def _make_service(
     return Service(
         store=store,
         agents=agents,
-        runner=SessionRunner(store, agents, feeds.publish, command.runs, tell_notice),
+        runner=SessionRunner(
+            store, agents, feeds.publish, command.runs, tell_notice, is_embedded=command.workers == 0
+        ),
         feeds=feeds,
         tokens=TokenBook(store.database, own_token, settings.tenant),
         audit=AuditTrail(store.database),

@@ -12,6 +12,7 @@ from typing import Any
 
 from ...agent.sdk.agent import Agent
 from ...state.store.access_tokens import AuditTrail
+from ...state.store.sessions.workload import count_workload
 from ...state.store.store import Store
 from .access.token_book import TokenBook
 from .answers import RequestRefused
@@ -114,10 +115,13 @@ class Service:
         if self.feeds.stream_count >= MOST_STREAMS:
             raise RequestRefused(503, "too_many_streams", f"The server has {MOST_STREAMS} streams already.")
 
-    @property
-    def gauges(self) -> dict[str, tuple[str, float]]:
-        """The numbers that are read when somebody asks for the metrics."""
+    async def read_gauges(self) -> dict[str, tuple[str, float]]:
+        """Return the numbers that are read when somebody asks for the metrics."""
+        database = self.store.database
+        workload = await database.offload(lambda: count_workload(database))
         return {
+            "sandbur_sessions_waiting": ("Sessions of all tenants that wait for a worker.", workload.waiting),
+            "sandbur_sessions_claimed": ("Sessions of all tenants that workers run.", workload.claimed),
             "sandbur_streams": ("Open event streams.", self.feeds.stream_count),
             "sandbur_running_sessions": ("Sessions that run in this process.", self.runner.running_count),
         }

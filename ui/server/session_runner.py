@@ -39,9 +39,14 @@ class SessionRunner:
         on_event: OnEvent,
         concurrency: int,
         on_notice: Callable[[str], None],
+        is_embedded: bool = True,
     ) -> None:
-        """`agents` are by the name that their sessions record; `on_event` gets every event of every run."""
+        """`agents` are by the name that their sessions record; `on_event` gets every event of every run.
+
+        Unless it is embedded, other processes run the sessions, and only messages with files run here.
+        """
         self._agents = agents
+        self._is_embedded = is_embedded
         self._on_event = on_event
         self._worker = Worker(store, agents, concurrency, on_event=on_event, on_notice=on_notice)
         self._working: asyncio.Task[None] | None = None
@@ -60,7 +65,8 @@ class SessionRunner:
                 if not run.held_by and store.index.settings(run.session_id).agent in self._agents:
                     with suppress(SandburError):
                         await store.index.make_due(run.session_id)
-        self._working = asyncio.ensure_future(self._worker.run())
+        if self._is_embedded:
+            self._working = asyncio.ensure_future(self._worker.run())
 
     def find_agent(self, name: str) -> Agent[Any]:
         """Return the agent of this name; raises `UsageError` if this server does not have it."""

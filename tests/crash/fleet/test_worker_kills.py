@@ -1,14 +1,12 @@
 """Workers are killed anywhere: others take their sessions over, nothing runs twice, nothing is lost."""
 
-import asyncio
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,11 +15,9 @@ from support.crash.disk_log import COMPILER, needs_compiler
 from support.places import PYTHONPATH, SUPPORT
 from support.required import require
 from support.stores.databases import DATABASES, ON_POSTGRESQL, fresh_url
-from support.victims.agents.fleet_victim import CALLS, NAME, make_agent
+from support.stores.fleet_sessions import add_sessions, count_unfinished, require_all_done, wait_until
 from support.victims.victims import run_victim
 
-from sandbur.agent.fleet.messages import create_session, send_message
-from sandbur.state.maintenance.verify import audit
 from sandbur.state.store.store import Store
 
 pytestmark = pytest.mark.slow
@@ -32,40 +28,6 @@ PATIENCE_S = 60 + 4 * KILLS
 CLOCKS = {"alpha": -60, "beta": 0, "gamma": 60}
 """Name of a host -> how many seconds its clock is off."""
 VICTIM = SUPPORT / "victims/agents/fleet_victim.py"
-
-
-def add_sessions(url: str, log: Path, count: int) -> None:
-    store = Store.open(url)
-    log.touch()
-
-    async def add() -> None:
-        for number in range(count):
-            await create_session(store, NAME, make_agent(log), f"s{number}")
-            await send_message(store, f"s{number}", f"s{number}")
-
-    asyncio.run(add())
-    store.close()
-
-
-def require_all_done(url: str, log: Path, count: int, may_lack: int) -> None:
-    """Check that every session ended, and that no call took effect twice. A call that was killed between its
-    start and its effect has none: there are at most `may_lack` of them.
-    """
-    store = Store.open(url)
-    names = [f"s{number}" for number in range(count)]
-    assert {one.id: one.status for one in store.sessions()} == dict.fromkeys(names, "done")
-    for name in names:
-        last = store.show(name).state.chat_history.last
-        assert last is not None
-        assert last.text == f"{name} is done"
-    assert not audit(store.database, names).breaches
-    assert store.database.query("SELECT session_id FROM heads WHERE owner <> ''") == []
-    effects = Counter(log.read_text().split())
-    assert max(effects.values()) == 1
-    expected = {f"{name}.{part}" for name in names for part in range(CALLS)}
-    assert effects.keys() <= expected
-    assert len(expected - effects.keys()) <= may_lack
-    store.close()
 
 
 @pytest.mark.parametrize(
@@ -147,22 +109,14 @@ def test_three_hosts_whose_clocks_differ_lose_nothing_and_do_nothing_twice(tmp_p
         add_sessions(url, log, SESSIONS)
         store = Store.open(url)
         running = "SELECT COUNT(*) FROM heads WHERE owner <> ''"
-        unfinished = "SELECT COUNT(*) FROM heads WHERE status <> 'done' OR owner <> '' OR wake_at <> ''"
         with run_hosts(url, log, clock) as workers:
             for _ in range(KILLS):
-                wait_until(lambda: bool(store.database.query(running)[0][0]))
+                wait_until(lambda: bool(store.database.query(running)[0][0]), PATIENCE_S)
                 time.sleep(chance.uniform(0.1, 0.4))
                 host = chance.choice(list(CLOCKS))
                 workers[host].kill()
                 workers[host].wait()
                 workers[host] = start_worker(host, url, log, clock)
-            wait_until(lambda: not store.database.query(unfinished)[0][0])
+            wait_until(lambda: not count_unfinished(store), PATIENCE_S)
         store.close()
         require_all_done(url, log, SESSIONS, may_lack=3 * KILLS)
-
-
-def wait_until(is_true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -94,6 +95,7 @@ def test_metrics_count_the_requests(server: RunningServer) -> None:
     text = server.ask("GET", "/metrics").body.decode()
     assert 'sandbur_requests_total{operation="list_agents",status="200"}' in text
     assert "sandbur_streams 0" in text
+    assert re.search(r"^sandbur_sessions_waiting \d+$", text, re.M)
 
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)

@@ -33,6 +33,17 @@ def said(line: str) -> dict[str, object]:
                 "once": True,
             },
         ),
+        (
+            "fleet up --agent a:b --min 0 --max 9 --labels x,y --address 10.0.0.5:6379 --idle 2.5",
+            {
+                "name": "fleet", "action": "up", "agents": ("a:b",), "least": 0, "most": 9,
+                "labels": ("x", "y"), "address": "10.0.0.5:6379", "idle_s": 2.5,
+            },
+        ),
+        ("serve --agent a:b --workers 2",
+         {"name": "serve", "agents": ("a:b",), "allow_hosts": (), "workers": 2}),
+        ("serve --agent a:b --workers none",
+         {"name": "serve", "agents": ("a:b",), "allow_hosts": (), "workers": None}),
         ("-r", {"resume": ""}),
         ("-r abc hello", {"resume": "abc", "prompt": "hello"}),
         ("-c hello", {"continue_newest": True, "prompt": "hello"}),

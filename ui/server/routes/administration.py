@@ -28,7 +28,7 @@ async def check_readiness(request: ApiRequest) -> forms.HealthAnswer:
 async def show_metrics(request: ApiRequest) -> Response:
     """Answer with numbers for Prometheus."""
     service = request.service
-    return PlainTextResponse(service.metrics.render(service.gauges), media_type=METRICS_TYPE)
+    return PlainTextResponse(service.metrics.render(await service.read_gauges()), media_type=METRICS_TYPE)
 
 
 METRICS_TYPE = "text/plain; version=0.0.4"

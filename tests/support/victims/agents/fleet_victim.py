@@ -18,13 +18,13 @@ NAME = "fleet_victim:agent"
 CALLS = 4
 
 
-def make_agent(log: Path) -> Agent[Any]:
+def make_agent(log: Path, effect_s: float = 0.02) -> Agent[Any]:
     @tool(effect="effect")
     async def act(item: str) -> str:
         """Take effect once."""
         with log.open("a") as file:
             file.write(f"{item}\n")
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(effect_s)
         return f"{item} took effect"
 
     def reply(request: ModelRequest) -> Any:

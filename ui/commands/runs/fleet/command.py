@@ -40,6 +40,10 @@ class WorkerCommand(Command):
         metavar="TENANT=N",
     )
     once: bool = switch("--once", "end when no session waits")
+    until_stdin_ends: bool = switch(
+        "--until-stdin-ends",
+        "drain when stdin ends: so a worker ends with the program that started it",
+    )
     quiet: bool = switch("-q --quiet", "no line for each event on stderr")
 
     def check(self) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from .....actions.ports.events import ApprovalNeeded, Event, RunFinished, RunStarted, ToolStarted
@@ -41,7 +44,7 @@ async def run_worker(command: WorkerCommand) -> int:
         report.tell_notice(
             f"Worker {worker.profile.id} runs up to {command.concurrency} sessions of {', '.join(agents)}."
         )
-        stopped = await _run_until_signal(worker, command.once, report)
+        stopped = await _run_until_signal(worker, command, report)
     finally:
         store.close()
     return 0 if stopped is None else exit_code(stopped)
@@ -54,7 +57,7 @@ def _write_limits(store: Store, command: WorkerCommand) -> None:
         write_quota(store.database, *parse_quota(text))
 
 
-async def _run_until_signal(worker: Worker, once: bool, report: _Report) -> signal.Signals | None:
+async def _run_until_signal(worker: Worker, command: WorkerCommand, report: _Report) -> signal.Signals | None:
     """Run a worker; return the signal that ended it, or None. A second signal ends the process at once."""
     received: list[signal.Signals] = []
     loop = asyncio.get_running_loop()
@@ -68,16 +71,35 @@ async def _run_until_signal(worker: Worker, once: bool, report: _Report) -> sign
         report.tell_notice(f"{number.name}: the worker hands {len(worker.running)} sessions back.")
         draining.add(asyncio.ensure_future(worker.drain()))
 
+    def receive_end_of_stdin() -> None:
+        if not received:
+            receive(signal.SIGTERM)
+
     for number in _SIGNALS:
         loop.add_signal_handler(number, receive, number)
+    if command.until_stdin_ends:
+        _watch_stdin(loop, receive_end_of_stdin)
     try:
-        await worker.run(once)
+        await worker.run(command.once)
     finally:
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
         if draining:
             await asyncio.wait(draining)
     return received[0] if received else None
+
+
+def _watch_stdin(loop: asyncio.AbstractEventLoop, on_end: Callable[[], None]) -> None:
+    """Call `on_end` in the event loop when stdin ends, in whatever way the process at its other end ended."""
+
+    def read_to_end() -> None:
+        with suppress(OSError):
+            while os.read(0, 65536):
+                pass
+        with suppress(RuntimeError):  # the event loop has ended
+            loop.call_soon_threadsafe(on_end)
+
+    threading.Thread(target=read_to_end, name="stdin", daemon=True).start()
 
 
 class _Report:

@@ -1,0 +1,100 @@
+"""Decides how many workers a fleet has: more at once, fewer when some have had no session for a while."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import NamedTuple
+
+from ....state.errors import UsageError
+from ....state.store.sessions.workload import WorkerState, Workload
+from .ray_connection import ActorState
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How many workers there are at least and at most, and how long one may be idle beyond the least."""
+
+    least: int
+    most: int
+    concurrency: int
+    """How many sessions a worker runs at once."""
+    idle_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.least <= self.most or self.most < 1:
+            raise UsageError(
+                f"A fleet of at least {self.least} and at most {self.most} workers is not possible.",
+                "--max is at least 1, and not below --min.",
+            )
+
+    def count_needed(self, workload: Workload) -> int:
+        """Return how many workers the sessions need that wait and run."""
+        needed = math.ceil((workload.waiting + workload.claimed) / self.concurrency)
+        return min(max(needed, self.least), self.most)
+
+
+class Change(NamedTuple):
+    """What to do with the actors of a fleet, by their names."""
+
+    start: Sequence[str] = ()
+    drain: Sequence[str] = ()
+    remove: Sequence[str] = ()
+    """Those whose worker has drained."""
+
+
+class Scaling:
+    """Remembers since when each worker is idle."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds = bounds
+        self._idle_since: dict[str, float] = {}
+
+    def decide(
+        self,
+        workload: Workload,
+        actors: Mapping[str, ActorState],
+        workers: Sequence[WorkerState],
+        now_s: float,
+    ) -> Change:
+        """Return what to change at `now_s` of a clock that is never set.
+
+        A worker that runs a session is never drained, so that no run is interrupted to save a worker.
+        """
+        self._note_idle(actors, workers, now_s)
+        remove = [name for name, actor in actors.items() if actor.state == "drained"]
+        leaving = [name for name, actor in actors.items() if actor.state == "draining"]
+        staying = [name for name in actors if name not in remove and name not in leaving]
+        needed = self.bounds.count_needed(workload)
+        drain: list[str] = []
+        if len(staying) > needed:
+            idle = [name for name in staying if self._is_idle(name, now_s)]
+            drain = idle[::-1][: len(staying) - needed]
+        free = (f"worker-{number}" for number in count(1) if f"worker-{number}" not in actors)
+        return Change([*islice(free, max(0, needed - len(staying)))], drain, remove)
+
+    def _is_idle(self, name: str, now_s: float) -> bool:
+        since = self._idle_since.get(name)
+        return since is not None and now_s - since >= self.bounds.idle_s
+
+    def _note_idle(
+        self, actors: Mapping[str, ActorState], workers: Sequence[WorkerState], now_s: float
+    ) -> None:
+        idle = {name for name, actor in actors.items() if _runs_nothing(actor, workers)}
+        self._idle_since = {name: self._idle_since.get(name, now_s) for name in idle}
+
+
+def find_worker(actor: ActorState, workers: Sequence[WorkerState]) -> WorkerState | None:
+    """Return the row of an actor's worker, which has its machine and its process in its id."""
+    mark = f"{actor.host}:{actor.pid}:"
+    return next((one for one in workers if actor.pid and one.id.startswith(mark)), None)
+
+
+def _runs_nothing(actor: ActorState, workers: Sequence[WorkerState]) -> bool:
+    """Return whether an actor has no session now. One that has not answered may run some."""
+    if actor.state == "pausing":
+        return True
+    worker = find_worker(actor, workers)
+    return actor.state == "running" and worker is not None and not worker.running

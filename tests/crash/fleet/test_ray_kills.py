@@ -1,0 +1,116 @@
+"""A real Ray cluster: its actors, its workers and its head are killed, and each session ends once."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.required import require_module
+from support.stores.fleet_sessions import add_sessions, count_unfinished, require_all_done, wait_until
+from support.stores.ray_head import RayHead, find_processes, open_head
+
+from sandbur.state.store.store import Store
+
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(1200)]
+
+NAME = "bot:agent"
+BOT = """
+from pathlib import Path
+from support.victims.agents.fleet_victim import make_agent
+
+agent = make_agent(Path(__file__).with_name("log"), effect_s=0.5)
+"""
+PATIENCE_S = 300
+BEFORE, LATER = 12, 3
+RUNNING_AT_ONCE = 6
+
+
+class FleetCommands:
+    """`sandbur fleet` on one store and one cluster."""
+
+    def __init__(self, folder: Path, head: RayHead) -> None:
+        self.folder, self.head = folder, head
+        self.url = f"sqlite:///{folder}/store.db"
+        self.env = {**head.env, "SANDBUR_STORE": self.url, "SANDBUR_HOME": str(folder / "data")}
+        self.env |= {"SANDBUR_LEASE_S": "4"}
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "sandbur.ui", "fleet", *words],
+            env=self.env, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+
+    def run(self, *words: str) -> str:
+        command = self.start(*words)
+        out, _ = command.communicate(timeout=PATIENCE_S)
+        assert command.returncode == 0, out
+        return out
+
+    def list_actors(self) -> dict[str, Any]:
+        return json.loads(self.run("status", "--json"))["actors"]
+
+    def find_running(self) -> dict[str, Any]:
+        """Return an actor whose worker runs."""
+        found: list[dict[str, Any]] = []
+
+        def look() -> bool:
+            found[:] = [actor for actor in self.list_actors().values() if actor["state"] == "running"]
+            return bool(found)
+
+        wait_until(look, PATIENCE_S, 0.5)
+        return found[0]
+
+
+@contextmanager
+def run_controller(commands: FleetCommands) -> Iterator[subprocess.Popen[str]]:
+    bounds = ("--min", "2", "--max", "2", "--concurrency", "3")
+    controller = commands.start("up", "--address", commands.head.address, "--agent", NAME, *bounds)
+    try:
+        yield controller
+    finally:
+        if controller.poll() is None:
+            controller.kill()
+        controller.wait()
+
+
+def test_killed_actors_workers_and_heads_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
+    require_module("ray")
+    (tmp_path / "bot.py").write_text(BOT)
+    (tmp_path / "home").mkdir()
+    log = tmp_path / "log"
+    with open_head(tmp_path / "home") as head:
+        commands = FleetCommands(tmp_path, head)
+        add_sessions(commands.url, log, BEFORE, NAME)
+        store = Store.open(commands.url)
+
+        def wait_for_effects() -> None:
+            """Wait for some effects more, so that a kill comes in the middle of others."""
+            wanted = len(log.read_text().split()) + 3
+            wait_until(lambda: len(log.read_text().split()) >= wanted, PATIENCE_S)
+
+        with run_controller(commands) as controller:
+            wait_for_effects()
+            os.kill(commands.find_running()["actor_pid"], signal.SIGKILL)
+            wait_for_effects()
+            os.kill(commands.find_running()["pid"], signal.SIGKILL)
+            wait_for_effects()
+            head.kill()
+            add_sessions(commands.url, log, LATER, NAME, first=BEFORE)
+            assert count_unfinished(store)
+            assert controller.poll() is None
+            head.start()
+            wait_until(lambda: not count_unfinished(store), PATIENCE_S, 0.2)
+            commands.run("down")
+            out, _ = controller.communicate(timeout=PATIENCE_S)
+            assert controller.returncode == 0, out
+            assert "Ray is back" in out
+        assert commands.list_actors() == {}
+        store.close()
+        wait_until(lambda: not find_processes(commands.url), PATIENCE_S, 0.2)
+    require_all_done(commands.url, log, BEFORE + LATER, may_lack=3 * RUNNING_AT_ONCE)
