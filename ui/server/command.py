@@ -3,19 +3,23 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
+from pathlib import Path
 from typing import ClassVar
 
 from ...agent.config.settings import MODES, Overrides
 from ...state.errors import ConfigError, UsageError
 from ...state.process.installation import make_install_command
 from ...state.store.access_tokens import SCOPES, Scope
-from ..cli.argument_types import count, one_of, port
+from ..cli.argument_types import count, one_of, path, port
 from ..cli.grammar import Action, ActionCommand, flag, word
 
 _TOKEN_FLAGS = ("--scopes", "--tenant", "--expires")
 _PORT = 7252
 _REQUESTS = 3000
 _RUNS = 8
+CLIENT_LANGUAGES = ("python", "typescript")
+_WORDS = {"add-token": "NAME", "revoke-token": "ID", "client": "LANGUAGE"}
+"""Action -> what it needs."""
 _NEEDED = ("starlette", "uvicorn")
 
 
@@ -33,12 +37,19 @@ class ServeCommand(ActionCommand):
         "list-tokens": Action("", "list the tokens, without their texts", ("--tenant",),
                               home="access.token_commands.list_tokens"),
         "revoke-token": Action("ID", "revoke a token", (), home="access.token_commands.revoke_token"),
+        "client": Action("LANGUAGE", "print a client of this version: python or typescript", ("--output",), (
+            ("sandbur serve client python -o sandbur_client.py", "one file, without packages"),
+        ), home="clients.write_client.write_client"),
     }  # fmt: skip
     action: str = word(
         "|".join(ACTIONS), "start the server (default), or manage its tokens", "start", nargs="?",
         type=one_of(tuple(ACTIONS)),
     )  # fmt: skip
-    what: str = word("NAME|ID", "add-token: the name of the token; revoke-token: its id", nargs="?")
+    what: str = word(
+        "NAME|ID|LANGUAGE",
+        f"add-token: the name of the token; revoke-token: its id; client: {' or '.join(CLIENT_LANGUAGES)}",
+        nargs="?",
+    )
     agents: list[str] = flag(
         "--agent", "start: an agent of yours; may be repeated, the first one is the default",
         [], action="append", metavar="MODULE:NAME",
@@ -69,6 +80,10 @@ class ServeCommand(ActionCommand):
     expires: int = flag("--expires", "add-token: valid for so many days (default: until it is revoked)", 0,
                         type=count, metavar="DAYS")  # fmt: skip
 
+    output: Path | None = flag(
+        "-o --output", "client: the file to write (default: print it)", None, type=path, metavar="FILE"
+    )
+
     @property
     def settings(self) -> Overrides:
         given = {name: value for name, value in (("model", self.model), ("mode", self.mode)) if value}
@@ -88,16 +103,19 @@ class ServeCommand(ActionCommand):
 
     def check(self) -> None:
         """Raise `UsageError` if a name is missing or not wanted, `ConfigError` if packages are missing."""
-        missing = [name for name in _NEEDED if find_spec(name) is None] if self.action == "start" else []
+        is_packaged = self.action in ("start", "client")
+        missing = [name for name in _NEEDED if find_spec(name) is None] if is_packaged else []
         if missing:
             raise ConfigError(
                 f"The server needs packages that are not installed: {', '.join(missing)}.",
                 f"Install them: {make_install_command('serve')}",
             )
-        needs = self.action in ("add-token", "revoke-token")
-        if needs and not self.what.strip():
+        needed, help = _WORDS.get(self.action), "`sandbur serve --help` helps."
+        if needed and not self.what.strip():
+            raise UsageError(f"`sandbur serve {self.action}` needs a {needed}.", help)
+        if not needed and self.what:
+            raise UsageError(f"`{self.what[:40]}` is one word too many.", help)
+        if self.action == "client" and self.what not in CLIENT_LANGUAGES:
             raise UsageError(
-                f"`sandbur serve {self.action}` needs a {'NAME' if 'add' in self.action else 'ID'}."
+                f"There is no client for {self.what[:40]!r}.", f"Choose from {', '.join(CLIENT_LANGUAGES)}."
             )
-        if not needs and self.what:
-            raise UsageError(f"`{self.what[:40]}` is one word too many.", "`sandbur serve --help` helps.")

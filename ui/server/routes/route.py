@@ -77,6 +77,8 @@ class ApiRoute:
     media: str = "application/json"
     most_bytes: int = MOST_BODY_BYTES
     """The limit of the body."""
+    protocol: str = ""
+    """The protocol of other programs that the route speaks, which has clients of its own; empty: none."""
 
     @property
     def has_session(self) -> bool:

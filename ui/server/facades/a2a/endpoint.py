@@ -233,7 +233,7 @@ def _make_error(wanted: wire.A2aRequest, code: int, message: str) -> JsonAnswer:
 
 A2A_ROUTES = (
     ApiRoute("GET", "/a2a/{agent}/.well-known/agent-card.json", "show_card", "A2A: the card of an agent",
-          "read", show_card),
+          "read", show_card, protocol="A2A"),
     ApiRoute("POST", "/a2a/{agent}", "answer_a2a", "A2A: one request of JSON-RPC", "run", answer_a2a,
-          body=wire.A2aRequest, most_bytes=MOST_FILES_BYTES),
+          body=wire.A2aRequest, most_bytes=MOST_FILES_BYTES, protocol="A2A"),
 )  # fmt: skip

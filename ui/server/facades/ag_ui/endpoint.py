@@ -147,5 +147,6 @@ def _read_decision(entry: AgUiResume, status: SessionStatus) -> CallDecision:
 
 AG_UI_ROUTES = (
     ApiRoute("POST", "/ag-ui/{agent}", "run_thread", "AG-UI: run a thread, and stream its events", "run",
-          run_thread, body=AgUiRun, media="text/event-stream", most_bytes=MOST_FILES_BYTES),
+          run_thread, body=AgUiRun, media="text/event-stream", most_bytes=MOST_FILES_BYTES,
+          protocol="AG-UI"),
 )  # fmt: skip
