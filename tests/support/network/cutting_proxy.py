@@ -9,14 +9,16 @@ from typing import Self
 
 class CuttingProxy:
     """Listens on `port` of 127.0.0.1, and cuts each of the first `cuts` answers to a request for events
-    within its first `most_bytes`. What comes later passes whole.
+    after a random number of bytes. What comes later passes whole.
     """
 
-    def __init__(self, server_port: int, seed: int, cuts: int, most_bytes: int = 3000) -> None:
+    def __init__(
+        self, server_port: int, seed: int, cuts: int, least_bytes: int = 1, most_bytes: int = 3000
+    ) -> None:
         self._server_port = server_port
         self._random = random.Random(seed)
         self._left = cuts
-        self._most_bytes = most_bytes
+        self._range = (least_bytes, most_bytes)
         self._lock = threading.Lock()
         self.cuts = 0
         """How many answers were cut."""
@@ -49,7 +51,7 @@ class CuttingProxy:
                 return None
             self._left -= 1
             self.cuts += 1
-            return self._random.randrange(1, self._most_bytes)
+            return self._random.randrange(*self._range)
 
 
 class _Line:
