@@ -91,6 +91,8 @@ class Service:
     _conversation_locks: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock])
     open_turns: set[str] = field(default_factory=set[str])
     """The sessions with which a request of a facade works."""
+    replay_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Whoever holds it replays a session."""
     mcp: asyncio.Future[Any] | None = None
     """What answers requests of MCP; None before the first one."""
     closers: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])

@@ -70,6 +70,50 @@ def test_a_file_of_a_message_is_listed_and_downloaded(server: RunningServer) -> 
     assert server.ask("GET", f"/v1/sessions/s1/files/{file['digest']}").status == 404
 
 
+PICTURE = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108020000009077"
+    "53de0000000c49444154789c63f8cfc0000003010100c9fe92ef0000000049454e44ae426082"
+)
+
+
+def test_a_picture_goes_up_in_a_message_and_comes_down_byte_by_byte(server: RunningServer) -> None:
+    block = {"type": "image", "name": "red.png", "source": {"data": base64.b64encode(PICTURE).decode()}}
+    server.begin("picture", [{"type": "text", "text": "hi"}, block])  # type: ignore[arg-type]
+    server.wait_for("picture", "done")
+    (file,) = server.ask("GET", "/v1/sessions/picture/messages").json["messages"][0]["files"]
+    assert (file["media_type"], file["size"]) == ("image/png", len(PICTURE))
+    assert server.ask("GET", f"/v1/sessions/picture/files/{file['digest']}").body == PICTURE
+
+
+def test_a_replay_has_no_difference_and_changes_nothing(server: RunningServer) -> None:
+    server.begin("again", "hi")
+    server.wait_for("again", "done")
+    before = server.ask("GET", "/v1/sessions/again").json
+    found = server.ask("POST", "/v1/sessions/again/replay", {}).json
+    assert found["is_same"] is True
+    assert found["divergence"] is None
+    assert found["steps"] == before["steps"]
+    rest = server.ask("POST", "/v1/sessions/again/replay", {"from_step": 0}).json
+    assert (rest["first_step"], rest["steps"]) == (1, before["steps"] - 1)
+    assert server.ask("GET", "/v1/sessions/again").json == before
+    late = server.ask("POST", "/v1/sessions/again/replay", {"from_step": 999})
+    assert (late.status, "no step after step 999" in late.json["error"]["message"]) == (400, True)
+
+
+def test_a_passage_of_a_session_is_found_and_read_from_its_place(server: RunningServer) -> None:
+    server.begin("walrus", "the walrus eats twelve oysters a day")
+    server.wait_for("walrus", "done")
+    (first, *_) = server.ask("GET", "/v1/sessions/walrus/search?text=how+many+oysters").json["passages"]
+    assert (first["kind"], first["session_id"]) == ("person", "walrus")
+    assert "twelve oysters" in first["text"]
+    again = server.ask("GET", f"/v1/sessions/walrus/search?text={quote(first['reference'])}").json["passages"]
+    assert again[0]["text"] == first["text"]
+    assert server.ask("GET", "/v1/sessions/walrus/search?text=%20").status == 400
+    assert [one["id"] for one in server.ask("GET", "/v1/sessions?text=oysters").json["sessions"]] == [
+        "walrus"
+    ]
+
+
 def test_sessions_are_found_by_their_text_page_by_page(server: RunningServer) -> None:
     for number in range(3):
         server.begin(f"page{number}", tags=["paged"])

@@ -5,7 +5,7 @@ from ..facades.ag_ui.endpoint import AG_UI_ROUTES
 from ..facades.mcp.endpoint import MCP_ROUTES
 from ..facades.openai import chat_completions, responses
 from ..facades.openai.forms import ChatBody, ResponseBody, ResponseQuery
-from . import administration, forms, memory, session_reading, session_writing
+from . import administration, forms, memory, session_past, session_reading, session_writing
 from .route import MOST_FILES_BYTES, ApiRoute
 
 _SESSION = "/v1/sessions/{session_id}"
@@ -54,6 +54,10 @@ ROUTES: tuple[ApiRoute, ...] = (
           session_writing.settle_call, forms.AcceptedAnswer, body=forms.SettlingForm, status=202),
     ApiRoute("POST", f"{_SESSION}/fork", "fork_session", "continue a session from one of its steps", "run",
           session_writing.fork_session, forms.AcceptedAnswer, body=forms.ForkPlaceForm, status=201),
+    ApiRoute("POST", f"{_SESSION}/replay", "replay_session", "replay a session; nothing runs", "read",
+          session_past.replay_session, forms.ReplayAnswer, body=forms.ReplayForm),
+    ApiRoute("GET", f"{_SESSION}/search", "search_messages", "the passages of a session that match", "read",
+          session_past.search_messages, forms.PassageListAnswer, forms.PassageQueryForm),
     ApiRoute("GET", f"{_SESSION}/steps", "list_steps", "every step in one line", "read",
           session_reading.list_steps, forms.StepPageAnswer, forms.StepQueryForm),
     ApiRoute("GET", f"{_SESSION}/files", "list_files", "attached and changed files", "read",
