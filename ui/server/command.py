@@ -27,7 +27,8 @@ class ServeCommand(ActionCommand):
     ACTIONS: ClassVar[Mapping[str, Action]] = {
         "start": Action("", "serve sessions until a signal comes",
                         ("--agent", "--host", "--port", "--allow-host", "--model", "--mode", "--runs",
-                         "--rate-limit"), (
+                         "--rate-limit", "--oidc", "--oidc-audience", "--oidc-tenant-claim",
+                         "--oidc-scopes-claim"), (
             ("sandbur serve", "on this machine only; the address with a token is printed"),
             ("sandbur serve --agent support.bot:agent --port 8000", "an agent of yours"),
         ), home="run_server.serve"),
@@ -73,6 +74,16 @@ class ServeCommand(ActionCommand):
         "--rate-limit", f"start: requests of a token in a minute (default {_REQUESTS})", _REQUESTS,
         type=count, metavar="N",
     )  # fmt: skip
+    oidc: str = flag("--oidc", "start: accept tokens of this OpenID Connect issuer", "", metavar="URL")
+    oidc_audience: str = flag("--oidc-audience", "start: the audience that its tokens name", "",
+                              metavar="NAME")  # fmt: skip
+    oidc_tenant_claim: str = flag(
+        "--oidc-tenant-claim", "start: the claim with the tenant (default: all are of one tenant)", "",
+        metavar="CLAIM",
+    )  # fmt: skip
+    oidc_scopes_claim: str = flag(
+        "--oidc-scopes-claim", "start: the claim with the scopes (default scope)", "scope", metavar="CLAIM"
+    )
     scopes: str = flag("--scopes", f"add-token: some of {','.join(SCOPES)} (default read)", "read",
                        metavar="A,B")  # fmt: skip
     tenant: str = flag("--tenant", "add-token, list-tokens: the tenant (default: that of the settings)", "",
@@ -110,6 +121,8 @@ class ServeCommand(ActionCommand):
                 f"The server needs packages that are not installed: {', '.join(missing)}.",
                 f"Install them: {make_install_command('serve')}",
             )
+        if self.action == "start":
+            self._check_oidc()
         needed, help = _WORDS.get(self.action), "`sandbur serve --help` helps."
         if needed and not self.what.strip():
             raise UsageError(f"`sandbur serve {self.action}` needs a {needed}.", help)
@@ -118,4 +131,16 @@ class ServeCommand(ActionCommand):
         if self.action == "client" and self.what not in CLIENT_LANGUAGES:
             raise UsageError(
                 f"There is no client for {self.what[:40]!r}.", f"Choose from {', '.join(CLIENT_LANGUAGES)}."
+            )
+
+    def _check_oidc(self) -> None:
+        if bool(self.oidc) != bool(self.oidc_audience):
+            raise UsageError(
+                "--oidc and --oidc-audience belong together.",
+                "Tokens that the issuer made for other programs must not count here.",
+            )
+        if self.oidc and find_spec("jwt") is None:
+            raise ConfigError(
+                "--oidc needs a package that is not installed: pyjwt.",
+                f"Install it: {make_install_command('oidc')}",
             )
