@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
+from urllib.parse import urlsplit
 
 from ...agent.config.settings import MODES, Overrides
 from ...state.errors import ConfigError, UsageError
@@ -27,7 +28,7 @@ class ServeCommand(ActionCommand):
     ACTIONS: ClassVar[Mapping[str, Action]] = {
         "start": Action("", "serve sessions until a signal comes",
                         ("--agent", "--host", "--port", "--allow-host", "--model", "--mode", "--runs",
-                         "--rate-limit", "--oidc", "--oidc-audience", "--oidc-tenant-claim",
+                         "--rate-limit", "--public-url", "--oidc", "--oidc-audience", "--oidc-tenant-claim",
                          "--oidc-scopes-claim"), (
             ("sandbur serve", "on this machine only; the address with a token is printed"),
             ("sandbur serve --agent support.bot:agent --port 8000", "an agent of yours"),
@@ -67,6 +68,10 @@ class ServeCommand(ActionCommand):
     allow_hosts: list[str] = flag(
         "--allow-host", "start: a name by which others reach the server; may be repeated", [],
         action="append", metavar="NAME",
+    )  # fmt: skip
+    public_url: str = flag(
+        "--public-url", "start: the address of the proxy before the server; its host name is allowed", "",
+        metavar="URL",
     )  # fmt: skip
     runs: int = flag("--runs", f"start: the most runs at once (default {_RUNS})", _RUNS, type=count,
                      metavar="N")  # fmt: skip
@@ -112,6 +117,11 @@ class ServeCommand(ActionCommand):
     def expires_at(self) -> datetime | None:
         return datetime.now(UTC) + timedelta(days=self.expires) if self.expires else None
 
+    @property
+    def reached_hosts(self) -> list[str]:
+        """The names by which others reach the server."""
+        return [*self.allow_hosts, *filter(None, [urlsplit(self.public_url).hostname])]
+
     def check(self) -> None:
         """Raise `UsageError` if a name is missing or not wanted, `ConfigError` if packages are missing."""
         is_packaged = self.action in ("start", "client")
@@ -123,6 +133,7 @@ class ServeCommand(ActionCommand):
             )
         if self.action == "start":
             self._check_oidc()
+            self._check_public_url()
         needed, help = _WORDS.get(self.action), "`sandbur serve --help` helps."
         if needed and not self.what.strip():
             raise UsageError(f"`sandbur serve {self.action}` needs a {needed}.", help)
@@ -143,4 +154,18 @@ class ServeCommand(ActionCommand):
             raise ConfigError(
                 "--oidc needs a package that is not installed: pyjwt.",
                 f"Install it: {make_install_command('oidc')}",
+            )
+
+    def _check_public_url(self) -> None:
+        if not self.public_url:
+            return
+        try:
+            parts = urlsplit(self.public_url)
+        except ValueError:
+            parts = urlsplit("")
+        is_address = parts.scheme in ("http", "https") and parts.hostname and not parts.username
+        if not is_address or parts.query or parts.fragment:
+            raise UsageError(
+                f"--public-url: {self.public_url[:100]!r} is not an address.",
+                "Write it like https://agents.example.com",
             )

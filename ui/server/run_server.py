@@ -63,7 +63,7 @@ async def serve(command: ServeCommand) -> int:
                 service.tokens,
                 service.audit,
                 port=listener.getsockname()[1],
-                hosts=command.allow_hosts,
+                hosts=command.reached_hosts,
                 requests_a_minute=command.rate_limit,
             )
             server = SignalFreeServer(_configure(OpenAiErrors(guard)))
@@ -136,6 +136,7 @@ def _make_service(
         audit=AuditTrail(store.database),
         cwd=str(Path(settings.cwd)),
         env=os.environ,
+        public_url=command.public_url.rstrip("/"),
     )
 
 

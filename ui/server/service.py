@@ -85,6 +85,8 @@ class Service:
     audit: AuditTrail
     cwd: str
     env: Mapping[str, str]
+    public_url: str = ""
+    """The address of the proxy before the server; empty: clients reach it directly."""
     metrics: Metrics = field(default_factory=Metrics)
     document: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The OpenAPI document."""

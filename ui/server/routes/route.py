@@ -40,6 +40,11 @@ class ApiRequest:
         """The session in the path, which the tenant of the caller has."""
         return self.path["session_id"]
 
+    @property
+    def base_url(self) -> str:
+        """The address by which clients reach the server: that of `--public-url`, or that of the request."""
+        return self.service.public_url or f"http://{self.headers.get('host', '')}"
+
     def read_query(self, form: type[FormT]) -> FormT:
         assert isinstance(self.query, form)
         return self.query

@@ -32,7 +32,7 @@ async def show_card(request: ApiRequest) -> Response:
     """Answer with the card of an agent; raises `UsageError` if the server does not have it."""
     name = request.path["agent"]
     request.service.runner.find_agent(name)
-    url = f"http://{request.headers.get('host', '')}/a2a/{name}"
+    url = f"{request.base_url}/a2a/{name}"
     return JsonAnswer(wire.make_card(name, url, f"The agent {name} of a server of Sandbur."))
 
 
