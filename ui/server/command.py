@@ -44,8 +44,8 @@ class ServeCommand(ActionCommand):
         ), home="clients.write_client.write_client"),
     }  # fmt: skip
     action: str = word(
-        "|".join(ACTIONS), "start the server (default), or manage its tokens", "start", nargs="?",
-        type=one_of(tuple(ACTIONS)),
+        "|".join(ACTIONS), "start the server (default), manage its tokens, or print a client", "start",
+        nargs="?", type=one_of(tuple(ACTIONS)),
     )  # fmt: skip
     what: str = word(
         "NAME|ID|LANGUAGE",

@@ -22,6 +22,7 @@ from support.network.token_issuer import (
     make_rsa_key,
 )
 
+from sandbur.state.store.access_tokens import AccessToken
 from sandbur.ui.server.access.issuer_tokens import IssuerRules, IssuerTokens
 
 HOUR = 3600
@@ -241,6 +242,26 @@ def test_a_token_with_any_changed_character_is_refused_with_a_sentence(
 @given(text=st.text(max_size=60) | st.binary(max_size=40).map(lambda one: f"{one.hex()}.{one.hex()}.x"))
 def test_any_other_text_is_refused_with_a_sentence(checker: IssuerTokens, text: str) -> None:
     assert str(asyncio.run(checker.check(text))).startswith("This token")
+
+
+@pytest.mark.parametrize(
+    ("claim", "claims", "scopes"),
+    [
+        ("realm_access.roles", {"realm_access": {"roles": ["sandbur:run", "offline"]}}, ("run",)),
+        ("https://acme.example/scopes", {"https://acme.example/scopes": "read approve"}, ("read", "approve")),
+        ("scp", {"scp": ["admin", 3, None]}, ("admin",)),
+        ("realm_access.roles", {"realm_access": "run"}, ()),
+        ("missing.path", {}, ()),
+        ("scope", {"scope": 7}, ()),
+    ],
+)
+def test_scopes_are_read_from_the_claim_that_the_flag_names(
+    issuer: TokenIssuer, claim: str, claims: dict[str, Any], scopes: tuple[str, ...]
+) -> None:
+    tokens = IssuerTokens(IssuerRules(issuer.url, AUDIENCE, "", claim, "all"), print)
+    found = asyncio.run(tokens.check(issuer.sign("ed", "scope", **claims)))
+    assert isinstance(found, AccessToken)
+    assert (found.tenant, found.scopes, found.is_expired) == ("all", scopes, False)
 
 
 def test_a_header_of_thousands_of_brackets_is_refused(checker: IssuerTokens) -> None:

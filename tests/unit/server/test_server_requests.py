@@ -3,9 +3,11 @@
 import base64
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
+import jsonschema_rs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -13,6 +15,7 @@ from openapi_spec_validator import validate
 from support.network.sandbur_server import RunningServer, serve
 
 from sandbur.ui.server.facades.openai.errors import is_openai_path
+from sandbur.ui.server.openapi import make_document
 from sandbur.ui.server.routes.route import ApiRoute
 from sandbur.ui.server.routes.table import ROUTES
 
@@ -191,3 +194,35 @@ def test_bad_input_on_any_route_is_answered_in_the_form_of_errors(
     if answer.status >= 400:
         others = {"param", "code"} if is_openai_path(route.path) else {"hint"}
         assert set(answer.json["error"]) == {"type", "message", *others}
+
+
+def test_every_event_of_a_stream_has_exactly_the_fields_of_the_document(tmp_path: Path) -> None:
+    document = make_document(ROUTES)
+    schemas = document["components"]["schemas"]
+    seen: set[str] = set()
+    with serve(tmp_path) as running:
+        running.begin("waits", "run touch a.txt")
+        running.begin("plans")
+        with running.stream("plans") as plans, running.stream("waits") as waits:
+            running.ask(
+                "POST", "/v1/sessions/plans/messages", {"content": "my web site is slow, find out why"}
+            )
+            for events in (waits, plans):
+                for event in events:
+                    seen |= {check_event(document, schemas, event.data)}
+                    if event.data["type"] == "result":
+                        break
+    assert {"init", "text", "message", "tool_use", "approval", "usage", "plan", "step", "result"} <= seen
+
+
+def check_event(document: Any, schemas: Any, event: Any) -> str:
+    """Fail if an event is not what the document says; return its type."""
+    (name,) = (
+        one["$ref"].rpartition("/")[2]
+        for one in schemas["Event"]["oneOf"]
+        if schemas[one["$ref"].rpartition("/")[2]]["properties"]["type"]["const"] == event["type"]
+    )
+    whole = {**schemas[name], "components": document["components"]}
+    jsonschema_rs.validate(whole, event)
+    assert set(event) <= set(schemas[name]["properties"]), event
+    return event["type"]

@@ -19,6 +19,7 @@ _LIMITS = WebLimits(total_s=10.0, connect_s=5.0, most_bytes=1_000_000, most_redi
 _REFRESH_S = 60.0
 """Keys are read at most this often: a token with an invented key must not cost a request each time."""
 _RETRY_S = 5.0
+"""The same while no key was read."""
 _STALE_S = 3600.0
 """After this time keys are read again, so that a key which the issuer took back ends."""
 _MOST_KEYS = 100
@@ -57,11 +58,17 @@ class IssuerKeys:
 
     async def find(self, key_id: str) -> IssuerKey | None:
         """Return a key; an empty id names the only one. Raises `KeysUnread` if no key was ever read."""
-        if (found := self._pick(key_id)) is None or time.monotonic() - self._read_at > _STALE_S:
-            async with self._lock:
-                await self._refresh(key_id)
-            found = self._pick(key_id)
-        return found
+        found = self._pick(key_id)
+        if found is not None and (not self._is_stale or self._lock.locked()):
+            # While one request reads the keys again, the others go on with the old ones.
+            return found
+        async with self._lock:
+            await self._refresh(key_id)
+        return self._pick(key_id)
+
+    @property
+    def _is_stale(self) -> bool:
+        return time.monotonic() - self._read_at > _STALE_S
 
     def _pick(self, key_id: str) -> IssuerKey | None:
         if not key_id and len(self._keys) == 1:
@@ -71,9 +78,8 @@ class IssuerKeys:
     async def _refresh(self, key_id: str) -> None:
         """Read the keys, unless another request did so just now."""
         now = time.monotonic()
-        is_stale = now - self._read_at > _STALE_S
-        pause_s = _RETRY_S if is_stale else _REFRESH_S
-        if (self._pick(key_id) is None or is_stale) and now - self._tried_at >= pause_s:
+        pause_s = _REFRESH_S if self._keys else _RETRY_S
+        if (self._pick(key_id) is None or self._is_stale) and now - self._tried_at >= pause_s:
             self._tried_at = now
             try:
                 self._keys = await self._read()
