@@ -42,8 +42,14 @@ _EVENTS: dict[str, tuple[type, tuple[str, ...]]] = {
     "step": (events.StepChanged, ("step_id", "status", "summary")),
     "notice": (events.Notice, ("message",)),
     "error": (events.ErrorRaised, ("code", "message")),
+    "compacted": (events.Compacted, ("kind", "messages", "tokens_before", "tokens_after")),
 }
 """Type of an event -> its class and its fields in a stream. `_make_event_schemas` has the others."""
+_SOMETIMES = ("seq", "step_id", "summary")
+"""The fields of events that are left out if there is no value."""
+_TEXT: dict[str, Any] = {"type": "string"}
+_NUMBER: dict[str, Any] = {"type": "integer"}
+_TEXT_OR_NONE: dict[str, Any] = {"type": ["string", "null"]}
 
 
 def make_document(routes: Sequence[ApiRoute]) -> dict[str, Any]:
@@ -70,6 +76,7 @@ def _make_operation(route: ApiRoute) -> dict[str, Any]:
     found: dict[str, Any] = {
         "operationId": route.name,
         "summary": route.about,
+        **({"tags": [route.protocol]} if route.protocol else {}),
         "parameters": _make_parameters(route),
         "responses": {
             str(route.status): {"description": "Done.", "content": {route.media: _make_content(route)}},
@@ -115,40 +122,58 @@ def _make_error(about: str) -> dict[str, Any]:
 
 
 def _refer(form: type[BaseModel]) -> dict[str, Any]:
-    return {"$ref": f"#/components/schemas/{form.__name__}"}
+    return _refer_to(form.__name__)
+
+
+def _refer_to(name: str) -> dict[str, Any]:
+    return {"$ref": _REFERENCES.format(model=name)}
 
 
 def _make_event_schemas() -> dict[str, Any]:
     """Return a schema for each type of event, and `Event`, which is one of them."""
-    usage = {name: one for name, one in Usage.model_json_schema()["properties"].items()}
-    pending = {"type": "array", "items": {"$ref": "#/components/schemas/WaitingCallAnswer"}}
-    steps = {"type": "array", "items": {"$ref": "#/components/schemas/PlanStepEntryAnswer"}}
-    texts: dict[str, Any] = {name: {"type": "string"} for name in ("status", "workflow_mode")}
-    numbers: dict[str, Any] = {name: {"type": "integer"} for name in ("exit_code", "duration_ms")}
+    pending = {"type": "array", "items": _refer_to("WaitingCallAnswer")}
+    steps = {"type": "array", "items": _refer_to("PlanStepEntryAnswer")}
+    texts = {"type": "array", "items": _TEXT}
+    agent: dict[str, Any] = {name: _TEXT for name in ("agent_id", "parent_id", "agent", "branch")}
     others: dict[str, dict[str, Any]] = {
-        "usage": usage,
+        "usage": Usage.model_json_schema()["properties"],
         "plan": {"steps": steps},
         "approval": {"pending": pending},
+        "tools": {"added": texts, "removed": texts, "groups": texts},
+        "agent_started": {"description": _TEXT, "model": _TEXT, **agent},
+        "agent_finished": {"status": _TEXT, "result": _TEXT_OR_NONE, "duration_ms": _NUMBER, **agent},
         "result": {
-            **texts,
-            **numbers,
-            "result": {"type": ["string", "null"]},
+            "status": _TEXT,
+            "exit_code": _NUMBER,
+            "result": _TEXT_OR_NONE,
+            "workflow_mode": _TEXT,
             "steps": steps,
             "pending": pending,
-            "usage": {"type": "object", "properties": usage},
-            "error": {"type": ["object", "null"]},
+            "usage": _refer_to("UsageTotals"),
+            "duration_ms": _NUMBER,
+            "error": {"anyOf": [_refer_to("RunError"), {"type": "null"}]},
         },
     }
-    made = {
-        _name(kind): _make_event(kind, others.get(kind) or _make_fields(kind)) for kind in (*_EVENTS, *others)
+    made = {_name(kind): _make_event(kind, _make_fields(kind)) for kind in _EVENTS}
+    made |= {_name(kind): _make_event(kind, properties) for kind, properties in others.items()}
+    return {
+        "UsageTotals": _make_object(others["usage"]),
+        "RunError": _make_object({"code": _TEXT, "message": _TEXT}),
+        **made,
+        "Event": {"oneOf": [_refer_to(name) for name in made]},
     }
-    union = {"oneOf": [{"$ref": f"#/components/schemas/{name}"} for name in made]}
-    return {**made, "Event": union}
 
 
 def _make_event(kind: str, properties: dict[str, Any]) -> dict[str, Any]:
-    own = {"type": {"const": kind}, "session_id": {"type": "string"}, "seq": {"type": "integer"}}
-    return {"type": "object", "properties": {**own, **properties}, "required": ["type", "session_id"]}
+    seq = {**_NUMBER, "description": "The number of a stored event; others have none."}
+    own = {"type": {"const": kind}, "session_id": _TEXT, "seq": seq}
+    return _make_object({**own, **properties})
+
+
+def _make_object(properties: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of an object."""
+    always = [name for name in properties if name not in _SOMETIMES]
+    return {"type": "object", "properties": properties, "required": always}
 
 
 def _make_fields(kind: str) -> dict[str, Any]:

@@ -14,19 +14,21 @@ from uvicorn import Config, Server
 from ...agent.config.data_folder import make_private
 from ...agent.config.load import load_settings
 from ...agent.config.settings import Settings
+from ...agent.extensions.extension import load
 from ...agent.fleet.worker_process import WorkerOrder, WorkerProcess
 from ...agent.sdk.agent import Agent
 from ...agent.sdk.loading import open_agent
 from ...agent.sdk.shipped_tools import workspace_tools
 from ...state.errors import UsageError
 from ...state.store.access_tokens import PREFIX, AuditTrail, TokenTable
+from ...state.store.sessions.session_rows import list_unfinished_tenants
 from ...state.store.store import Store
 from ..cli.listener import address_of, is_loopback, listen
 from ..cli.open_session import read_overrides, tell_notice
 from ..terminal.drive import StopSignals, exit_code
 from ..terminal.terminal import put, say
 from .access.guard import ServerGuard
-from .access.token_book import TokenBook
+from .access.token_book import ForeignTokens, TokenBook
 from .app import make_app
 from .command import ServeCommand
 from .facades.openai.errors import OpenAiErrors
@@ -57,14 +59,14 @@ async def serve(command: ServeCommand) -> int:
     store = Store.open(settings.store, settings.tenant, tell_notice, settings.durability, settings.home)
     try:
         with listen(command.host, command.port, "serve") as listener:
-            own_token = _make_own_token(store, is_loopback(listener))
+            own_token = None if command.oidc else _make_own_token(store, is_loopback(listener))
             service = _make_service(command, settings, store, agents, own_token)
             guard = ServerGuard(
                 make_app(service, ROUTES),
                 service.tokens,
                 service.audit,
                 port=listener.getsockname()[1],
-                hosts=command.allow_hosts,
+                hosts=command.reached_hosts,
                 requests_a_minute=command.rate_limit,
             )
             server = SignalFreeServer(_configure(OpenAiErrors(guard)))
@@ -129,6 +131,21 @@ def _make_own_token(store: Store, is_local: bool) -> str | None:
     return PREFIX + secrets.token_urlsafe(32)
 
 
+def _make_issuer_tokens(command: ServeCommand, settings: Settings) -> ForeignTokens | None:
+    """Return what checks the tokens of the issuer that the flags name, if they name one."""
+    if not command.oidc:
+        return None
+    # The package for signatures is loaded only here.
+    rules = load(".ui.server.access.issuer_tokens:IssuerRules")(
+        issuer=command.oidc,
+        audience=command.oidc_audience,
+        tenant_claim=command.oidc_tenant_claim,
+        scopes_claim=command.oidc_scopes_claim,
+        default_tenant=settings.tenant,
+    )
+    return load(".ui.server.access.issuer_tokens:IssuerTokens")(rules, tell_notice)
+
+
 def _make_service(
     command: ServeCommand,
     settings: Settings,
@@ -144,10 +161,11 @@ def _make_service(
             store, agents, feeds.publish, command.runs, tell_notice, is_embedded=command.workers == 0
         ),
         feeds=feeds,
-        tokens=TokenBook(store.database, own_token, settings.tenant),
+        tokens=TokenBook(store.database, own_token, settings.tenant, _make_issuer_tokens(command, settings)),
         audit=AuditTrail(store.database),
         cwd=str(Path(settings.cwd)),
         env=os.environ,
+        public_url=command.public_url.rstrip("/"),
     )
 
 
@@ -177,9 +195,9 @@ async def _serve_until_stopped(service: Service, server: Server, listener: Any) 
     def stop() -> None:
         stopping.add(asyncio.ensure_future(_stop(service, server)))
 
-    tenants = {service.store.tenant, *(one.tenant for one in TokenTable(service.store.database).list_all())}
+    tenants = list_unfinished_tenants(service.store.database)
     with StopSignals(stop) as signals:
-        await service.runner.start([service.store_of(tenant) for tenant in sorted(tenants)])
+        await service.runner.start([service.store_of(tenant) for tenant in tenants])
         await server.serve(sockets=[listener])
         for close in service.closers:
             await close()

@@ -86,12 +86,16 @@ class Service:
     audit: AuditTrail
     cwd: str
     env: Mapping[str, str]
+    public_url: str = ""
+    """The address of the proxy before the server; empty: clients reach it directly."""
     metrics: Metrics = field(default_factory=Metrics)
     document: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The OpenAPI document."""
     _conversation_locks: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock])
     open_turns: set[str] = field(default_factory=set[str])
     """The sessions with which a request of a facade works."""
+    replay_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Whoever holds it replays a session."""
     mcp: asyncio.Future[Any] | None = None
     """What answers requests of MCP; None before the first one."""
     closers: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])

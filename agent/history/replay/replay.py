@@ -1,5 +1,6 @@
 """Replays a session or a recording file, and reports the first difference to the current program."""
 
+import asyncio
 import tempfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -62,6 +63,8 @@ async def replay(
             skipped.append(seq)
             continue
         steps += 1
+        # The ports of a replay wait for nothing, so that others in this process would never run.
+        await asyncio.sleep(0)
         divergence = await walk.step(moment)
         if divergence is not None:
             break

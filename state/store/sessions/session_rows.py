@@ -434,6 +434,12 @@ class WaitingRun:
     """A sentence about the process that runs the session already; empty if there is none."""
 
 
+def list_unfinished_tenants(database: Database) -> list[str]:
+    """Return the tenants with sessions whose runs have not ended, or should go on at some time."""
+    rows = database.query("SELECT DISTINCT tenant FROM heads WHERE status = 'running' OR wake_at <> ''")
+    return sorted(tenant for (tenant,) in rows)
+
+
 def list_due_runs(database: Database, tenant: str, now: datetime | None = None) -> list[WaitingRun]:
     """Return the runs that should continue, the one that waits longest first; `now` is by default the clock
     of the database.

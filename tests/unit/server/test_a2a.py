@@ -100,6 +100,20 @@ def test_an_error_has_the_code_of_the_protocol(
     assert call(server, method, params)["error"]["code"] == code
 
 
+def test_the_card_has_the_address_of_the_proxy_and_no_client_can_change_it(tmp_path: Path) -> None:
+    with serve(tmp_path, "--public-url", "https://agents.example.com/team/") as running:
+        for headers in ({}, {"host": "agents.example.com"}, {"x-forwarded-proto": "ftp"}):
+            card = running.ask("GET", "/a2a/default/.well-known/agent-card.json", headers=headers).json
+            assert card["supportedInterfaces"][0]["url"] == "https://agents.example.com/team/a2a/default"
+
+
+@pytest.mark.parametrize("url", ["agents.example.com", "ftp://x", "https://a@b", "https://[", "https://x?y"])
+def test_a_public_url_that_is_no_address_ends_the_command(tmp_path: Path, url: str) -> None:
+    with pytest.raises(AssertionError), serve(tmp_path, "--public-url", url):
+        pass
+    assert "is not an address" in (tmp_path / "server.err").read_text()
+
+
 MESSAGES = st.fixed_dictionaries(
     {
         "parts": st.lists(st.dictionaries(st.sampled_from(["text", "raw", "data"]), VALUES), max_size=2)

@@ -4,9 +4,11 @@ import base64
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
+import jsonschema_rs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from openapi_spec_validator import validate
 from support.network.sandbur_server import RunningServer, serve
 
 from sandbur.ui.server.facades.openai.errors import is_openai_path
+from sandbur.ui.server.openapi import make_document
 from sandbur.ui.server.routes.route import ApiRoute
 from sandbur.ui.server.routes.table import ROUTES
 
@@ -69,6 +72,50 @@ def test_a_file_of_a_message_is_listed_and_downloaded(server: RunningServer) -> 
     got = server.ask("GET", f"/v1/sessions/files/files/{file['digest']}")
     assert (got.body, got.headers["content-disposition"]) == (content, "attachment")
     assert server.ask("GET", f"/v1/sessions/s1/files/{file['digest']}").status == 404
+
+
+PICTURE = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108020000009077"
+    "53de0000000c49444154789c63f8cfc0000003010100c9fe92ef0000000049454e44ae426082"
+)
+
+
+def test_a_picture_goes_up_in_a_message_and_comes_down_byte_by_byte(server: RunningServer) -> None:
+    block = {"type": "image", "name": "red.png", "source": {"data": base64.b64encode(PICTURE).decode()}}
+    server.begin("picture", [{"type": "text", "text": "hi"}, block])  # type: ignore[arg-type]
+    server.wait_for("picture", "done")
+    (file,) = server.ask("GET", "/v1/sessions/picture/messages").json["messages"][0]["files"]
+    assert (file["media_type"], file["size"]) == ("image/png", len(PICTURE))
+    assert server.ask("GET", f"/v1/sessions/picture/files/{file['digest']}").body == PICTURE
+
+
+def test_a_replay_has_no_difference_and_changes_nothing(server: RunningServer) -> None:
+    server.begin("again", "hi")
+    server.wait_for("again", "done")
+    before = server.ask("GET", "/v1/sessions/again").json
+    found = server.ask("POST", "/v1/sessions/again/replay", {}).json
+    assert found["is_same"] is True
+    assert found["divergence"] is None
+    assert found["steps"] == before["steps"]
+    rest = server.ask("POST", "/v1/sessions/again/replay", {"from_step": 0}).json
+    assert (rest["first_step"], rest["steps"]) == (1, before["steps"] - 1)
+    assert server.ask("GET", "/v1/sessions/again").json == before
+    late = server.ask("POST", "/v1/sessions/again/replay", {"from_step": 999})
+    assert (late.status, "no step after step 999" in late.json["error"]["message"]) == (400, True)
+
+
+def test_a_passage_of_a_session_is_found_and_read_from_its_place(server: RunningServer) -> None:
+    server.begin("walrus", "the walrus eats twelve oysters a day")
+    server.wait_for("walrus", "done")
+    (first, *_) = server.ask("GET", "/v1/sessions/walrus/search?text=how+many+oysters").json["passages"]
+    assert (first["kind"], first["session_id"]) == ("person", "walrus")
+    assert "twelve oysters" in first["text"]
+    again = server.ask("GET", f"/v1/sessions/walrus/search?text={quote(first['reference'])}").json["passages"]
+    assert again[0]["text"] == first["text"]
+    assert server.ask("GET", "/v1/sessions/walrus/search?text=%20").status == 400
+    assert [one["id"] for one in server.ask("GET", "/v1/sessions?text=oysters").json["sessions"]] == [
+        "walrus"
+    ]
 
 
 def test_sessions_are_found_by_their_text_page_by_page(server: RunningServer) -> None:
@@ -149,3 +196,35 @@ def test_bad_input_on_any_route_is_answered_in_the_form_of_errors(
     if answer.status >= 400:
         others = {"param", "code"} if is_openai_path(route.path) else {"hint"}
         assert set(answer.json["error"]) == {"type", "message", *others}
+
+
+def test_every_event_of_a_stream_has_exactly_the_fields_of_the_document(tmp_path: Path) -> None:
+    document = make_document(ROUTES)
+    schemas = document["components"]["schemas"]
+    seen: set[str] = set()
+    with serve(tmp_path) as running:
+        running.begin("waits", "run touch a.txt")
+        running.begin("plans")
+        with running.stream("plans") as plans, running.stream("waits") as waits:
+            running.ask(
+                "POST", "/v1/sessions/plans/messages", {"content": "my web site is slow, find out why"}
+            )
+            for events in (waits, plans):
+                for event in events:
+                    seen |= {check_event(document, schemas, event.data)}
+                    if event.data["type"] == "result":
+                        break
+    assert {"init", "text", "message", "tool_use", "approval", "usage", "plan", "step", "result"} <= seen
+
+
+def check_event(document: Any, schemas: Any, event: Any) -> str:
+    """Fail if an event is not what the document says; return its type."""
+    (name,) = (
+        one["$ref"].rpartition("/")[2]
+        for one in schemas["Event"]["oneOf"]
+        if schemas[one["$ref"].rpartition("/")[2]]["properties"]["type"]["const"] == event["type"]
+    )
+    whole = {**schemas[name], "components": document["components"]}
+    jsonschema_rs.validate(whole, event)
+    assert set(event) <= set(schemas[name]["properties"]), event
+    return event["type"]

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ....state.store.access_tokens import AuditTrail
 from ...cli.listener import is_foreign_origin, is_local_host, read_host_name
 from ...report.markup import Html, join, tag
-from ..answers import SECURITY_HEADERS, JsonAnswer, make_error
+from ..answers import SECURITY_HEADERS, JsonAnswer, RequestRefused, make_error
 from ..pages.static_files import PATHS as PAGE_PATHS
 from .token_book import Caller, TokenBook
 
@@ -112,12 +112,15 @@ class ServerGuard:
         if self._failures.is_empty(address):
             return _make_wait(60.0, "Too many requests with a wrong token came from this address.")
         text = self._read_token(scope, headers)
-        caller = None if not text else await self._tokens.find(text)
+        try:
+            caller = None if not text else await self._tokens.find(text)
+        except RequestRefused as refused:
+            return refused.answer
         if caller is None:
             if text:
                 self._failures.take(address)
                 await self._note(scope, 401)
-            missing = "This token is not valid." if text else "This server needs a token."
+            missing = self._tokens.explain(text) if text else "This server needs a token."
             hint = "Send it as: Authorization: Bearer TOKEN"
             return make_error(401, "unauthorized", missing, hint, {"www-authenticate": "Bearer"})
         if wait_s := self._requests.take(caller.token.id):

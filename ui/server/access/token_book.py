@@ -4,14 +4,15 @@ import hmac
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ....state.databases.database import Database
-from ....state.store.access_tokens import SCOPES, AccessToken, Scope, TokenTable
+from ....state.store.access_tokens import PREFIX, SCOPES, AccessToken, Scope, TokenTable
 
 _REMEMBERED_S = 5.0
 """How long a checked token is not looked up again, and so how late a revoked token is refused."""
 _MOST_REMEMBERED = 2000
+WRONG_TOKEN = "This token is not valid."
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +36,31 @@ class Caller:
         return scope in self.token.scopes
 
 
+class ForeignTokens(Protocol):
+    """Checks tokens that are in no store, such as those of an OpenID Connect issuer."""
+
+    async def check(self, text: str) -> AccessToken | str:
+        """Return what a token allows, or a sentence that says why it is refused."""
+        ...
+
+
 class _Remembered(NamedTuple):
     token: AccessToken | None
     until: float
+    reason: str
+    """Why the token is refused."""
 
 
 class TokenBook:
     """The tokens of a store, and perhaps one token that only this process knows."""
 
-    def __init__(self, database: Database, own_token: str | None, tenant: str) -> None:
-        """`own_token` is valid until the process ends, for `tenant` and with every scope."""
+    def __init__(
+        self, database: Database, own_token: str | None, tenant: str, foreign: ForeignTokens | None = None
+    ) -> None:
+        """`own_token` is valid until the process ends, for `tenant` and with every scope. `foreign` checks
+        every text that does not begin like a token of a store.
+        """
+        self._foreign = foreign
         self._database = database
         self._table = TokenTable(database)
         self._own = own_token
@@ -57,13 +73,26 @@ class TokenBook:
             return Caller(self._own_caller, text)
         known = self._remembered.get(text)
         if known is None or known.until < time.monotonic():
-            found = await self._database.offload(lambda: self._table.find(text))
-            known = _Remembered(found, time.monotonic() + _REMEMBERED_S)
+            known = await self._look_up(text)
             self._remembered[text] = known
             self._remembered.move_to_end(text)
             if len(self._remembered) > _MOST_REMEMBERED:
                 self._remembered.popitem(last=False)
         return None if known.token is None or known.token.is_expired else Caller(known.token, text)
+
+    async def _look_up(self, text: str) -> _Remembered:
+        reason = WRONG_TOKEN
+        if self._foreign is None or text.startswith(PREFIX):
+            token = await self._database.offload(lambda: self._table.find(text))
+        else:
+            checked = await self._foreign.check(text)
+            token, reason = (None, checked) if isinstance(checked, str) else (checked, reason)
+        return _Remembered(token, time.monotonic() + _REMEMBERED_S, reason)
+
+    def explain(self, text: str) -> str:
+        """Return the sentence about a token that was refused just now."""
+        known = self._remembered.get(text)
+        return WRONG_TOKEN if known is None else known.reason
 
     def forget(self) -> None:
         """Look every token up again, because one was revoked here."""

@@ -17,13 +17,10 @@ from ...headless.json_output import Object, pending_objects
 from ..answers import RequestRefused
 from ..routes.route import ApiRequest
 from ..routes.session_reading import find_last_event_id
-from ..streams.event_ids import decode_frame, parse_event_id
-from ..streams.event_stream import BEFORE_ALL, EVENT_STREAM_HEADERS, send_frames
-from ..streams.session_feed import EventStreamQueue
+from ..streams.event_ids import parse_event_id
+from ..streams.event_stream import BEFORE_ALL, send_frames
 from ..streams.stored_events import list_waiting_calls
-
-LAST_EVENTS = ("result", "drain", "deleted", "refused")
-"""The types of the events after which a turn has nothing more to show."""
+from .session_events import LAST_EVENTS, SessionEvents
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +45,7 @@ class SessionTurn:
         self._has_run = True
         self._has_missed_pieces = False
         """Whether the first pieces of text may have the end of a message only."""
-        self.stream: EventStreamQueue | None = None
+        self.stream: SessionEvents | None = None
 
     async def open(self, agent: str) -> SessionStatus:
         """Take the session for this request, and create it if there is none; return where it stands.
@@ -127,16 +124,9 @@ class SessionTurn:
         if not self._has_run:
             yield await self.read_status()
             return
-        service, caller = self.request.service, self.request.who
-        self.stream = service.feeds.join(self.session_id, self._after)
-
-        async def may_go_on() -> bool:
-            found = await service.tokens.find(caller.text)
-            return found is not None and found.may("run") and found.tenant == caller.tenant
-
-        async with aclosing(self.stream.frames(may_go_on)) as frames:
-            async for data in frames:
-                event = decode_frame(data)
+        self.stream = SessionEvents(self.request, self.session_id, self._after)
+        async with aclosing(self.stream.read()) as events:
+            async for event in events:
                 if event is not None and self._has_missed_pieces:
                     self._has_missed_pieces = "seq" not in event
                     if event["type"] == "text":
@@ -148,7 +138,7 @@ class SessionTurn:
                 if is_last:
                     # The result is recorded a moment before other requests can work with the session.
                     with suppress(SessionHeld):
-                        await service.runner.wait_until_free(self.session_id)
+                        await self.request.service.runner.wait_until_free(self.session_id)
                 yield event
                 if is_last:
                     return
@@ -159,7 +149,7 @@ class SessionTurn:
     async def close(self) -> None:
         """Let other requests work with the session."""
         if self.stream is not None:
-            await self.request.service.feeds.leave(self.session_id, self.stream)
+            await self.stream.close()
             self.stream = None
         if self._is_open:
             self.request.service.open_turns.discard(self.session_id)
@@ -176,7 +166,6 @@ class SessionTurnResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": EVENT_STREAM_HEADERS})
             await send_frames(self._frames, receive, send, self._end)
         finally:
             await self._frames.aclose()

@@ -219,6 +219,59 @@ class StepPageAnswer(AnswerForm):
     steps: list[StepEntryAnswer]
 
 
+class ReplayForm(Form):
+    from_step: int | None = Field(
+        None, ge=0, le=2**31, description="Begin after this step; null: at the first."
+    )
+    ignore_tools: bool = Field(False, description="Changed, new and removed tools alone are no difference.")
+
+
+class DivergenceAnswer(AnswerForm):
+    """The first difference between the recording and the present program."""
+
+    step: int
+    action: str
+    kind: str
+    summary: str
+    lines: list[str] = Field(
+        description="`-` begins a line of the recording, `+` one of the present program."
+    )
+
+
+class ReplayAnswer(AnswerForm):
+    session_id: str
+    is_same: bool
+    steps: int = Field(description="How many steps were run and compared.")
+    first_step: int
+    last_step: int
+    recorded_only: list[int] = Field(description="The steps that could only be taken as recorded.")
+    not_run: list[str] = Field(description="The tools that were neither run nor compared.")
+    divergence: DivergenceAnswer | None
+
+
+class PassageQueryForm(Form):
+    text: Annotated[str, StringConstraints(max_length=1000)] = Field(
+        description="What to search for; or a `reference` or `rest`, which reads the message from there."
+    )
+
+
+class PassageAnswer(AnswerForm):
+    session_id: str = Field(description="This session, a sub-agent, or what it was forked from.")
+    step: int
+    at: str
+    kind: Literal["person", "answer", "call", "result"]
+    tool: str
+    call_id: str
+    text: str
+    neighbour: str = Field(description="The beginning of the answer, the question, the call or the result.")
+    reference: str
+    rest: str = Field(description="The `text` that reads what follows; empty at the end.")
+
+
+class PassageListAnswer(AnswerForm):
+    passages: list[PassageAnswer]
+
+
 class EventQueryForm(Form):
     after: Annotated[str, StringConstraints(max_length=100)] | None = Field(
         None, description="An id as in the header Last-Event-ID, which counts if both are there."

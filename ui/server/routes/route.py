@@ -40,6 +40,11 @@ class ApiRequest:
         """The session in the path, which the tenant of the caller has."""
         return self.path["session_id"]
 
+    @property
+    def base_url(self) -> str:
+        """The address by which clients reach the server: that of `--public-url`, or that of the request."""
+        return self.service.public_url or f"http://{self.headers.get('host', '')}"
+
     def read_query(self, form: type[FormT]) -> FormT:
         assert isinstance(self.query, form)
         return self.query
@@ -77,6 +82,8 @@ class ApiRoute:
     media: str = "application/json"
     most_bytes: int = MOST_BODY_BYTES
     """The limit of the body."""
+    protocol: str = ""
+    """The protocol of other programs that the route speaks, which has clients of its own; empty: none."""
 
     @property
     def has_session(self) -> bool:

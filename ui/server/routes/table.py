@@ -5,7 +5,7 @@ from ..facades.ag_ui.endpoint import AG_UI_ROUTES
 from ..facades.mcp.endpoint import MCP_ROUTES
 from ..facades.openai import chat_completions, responses
 from ..facades.openai.forms import ChatBody, ResponseBody, ResponseQuery
-from . import administration, forms, memory, session_reading, session_writing
+from . import administration, forms, memory, session_past, session_reading, session_writing
 from .route import MOST_FILES_BYTES, ApiRoute
 
 _SESSION = "/v1/sessions/{session_id}"
@@ -54,6 +54,10 @@ ROUTES: tuple[ApiRoute, ...] = (
           session_writing.settle_call, forms.AcceptedAnswer, body=forms.SettlingForm, status=202),
     ApiRoute("POST", f"{_SESSION}/fork", "fork_session", "continue a session from one of its steps", "run",
           session_writing.fork_session, forms.AcceptedAnswer, body=forms.ForkPlaceForm, status=201),
+    ApiRoute("POST", f"{_SESSION}/replay", "replay_session", "replay a session; nothing runs", "read",
+          session_past.replay_session, forms.ReplayAnswer, body=forms.ReplayForm),
+    ApiRoute("GET", f"{_SESSION}/search", "search_messages", "the passages of a session that match", "read",
+          session_past.search_messages, forms.PassageListAnswer, forms.PassageQueryForm),
     ApiRoute("GET", f"{_SESSION}/steps", "list_steps", "every step in one line", "read",
           session_reading.list_steps, forms.StepPageAnswer, forms.StepQueryForm),
     ApiRoute("GET", f"{_SESSION}/files", "list_files", "attached and changed files", "read",
@@ -77,17 +81,23 @@ ROUTES: tuple[ApiRoute, ...] = (
     ApiRoute("GET", "/v1/audit", "list_audit", "the requests that changed something or were refused", "admin",
           administration.list_audit, forms.AuditPartAnswer, forms.AuditQueryForm),
     ApiRoute("GET", "/v1/models", "list_models", "OpenAI: the agents of this server", "read",
-          chat_completions.list_models),
+          chat_completions.list_models,
+          protocol="OpenAI"),
     ApiRoute("GET", "/v1/models/{model}", "show_model", "OpenAI: one agent", "read",
-          chat_completions.show_model),
+          chat_completions.show_model,
+          protocol="OpenAI"),
     ApiRoute("POST", "/v1/chat/completions", "complete_chat", "OpenAI: answer a conversation", "run",
-          chat_completions.complete_chat, body=ChatBody, most_bytes=MOST_FILES_BYTES),
+          chat_completions.complete_chat, body=ChatBody, most_bytes=MOST_FILES_BYTES,
+          protocol="OpenAI"),
     ApiRoute("POST", "/v1/responses", "create_response", "OpenAI: answer a message", "run",
-          responses.create_response, body=ResponseBody, most_bytes=MOST_FILES_BYTES),
+          responses.create_response, body=ResponseBody, most_bytes=MOST_FILES_BYTES,
+          protocol="OpenAI"),
     ApiRoute("GET", "/v1/responses/{response_id}", "show_response", "OpenAI: a response as it is now", "read",
-          responses.show_response, query=ResponseQuery),
+          responses.show_response, query=ResponseQuery,
+          protocol="OpenAI"),
     ApiRoute("POST", "/v1/responses/{response_id}/cancel", "cancel_response", "OpenAI: interrupt the run",
-          "run", responses.cancel_response),
+          "run", responses.cancel_response,
+          protocol="OpenAI"),
     *AG_UI_ROUTES,
     *A2A_ROUTES,
     *MCP_ROUTES,

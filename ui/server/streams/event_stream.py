@@ -44,7 +44,6 @@ class EventStreamResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         after, reset = await self._find_place()
-        await send({"type": "http.response.start", "status": 200, "headers": EVENT_STREAM_HEADERS})
         stream = self._feeds.join(self._session_id, after)
         try:
             await send_frames(self._frames(stream, reset), receive, send, stream.end)
@@ -73,9 +72,10 @@ class EventStreamResponse(Response):
 async def send_frames(
     frames: AsyncGenerator[bytes], receive: Receive, send: Send, end: Callable[[], None]
 ) -> None:
-    """Send the body of a stream. `end` is called when the client disconnects, and has to end `frames`."""
-    watcher = asyncio.ensure_future(_watch(receive, end))
+    """Send a stream as an answer. `end` is called when the client disconnects, and has to end `frames`."""
+    watcher = asyncio.ensure_future(watch_disconnect(receive, end))
     try:
+        await send({"type": "http.response.start", "status": 200, "headers": EVENT_STREAM_HEADERS})
         async with aclosing(frames):
             async for data in frames:
                 async with asyncio.timeout(_SEND_S):
@@ -88,7 +88,8 @@ async def send_frames(
         watcher.cancel()
 
 
-async def _watch(receive: Receive, end: Callable[[], None]) -> None:
+async def watch_disconnect(receive: Receive, end: Callable[[], None]) -> None:
+    """Call `end` when the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
     end()

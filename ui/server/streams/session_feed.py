@@ -41,7 +41,7 @@ _STORED = (
     RunStarted, MessageAdded, FlowMatched, PlanChanged, PlanResumed, StepChanged, ApprovalNeeded,
     UsageChanged, RunFinished,
 )  # fmt: skip
-_PING = b": ping\n\n"
+PING = b": ping\n\n"
 
 
 class SessionFeed:
@@ -201,7 +201,7 @@ class EventStreamQueue:
                 if not await may_go_on():
                     yield [encode_control("refused", message="The token is no longer valid.")]
                     return
-                yield [_PING]
+                yield [PING]
         if self._feeds.is_draining:
             yield [encode_control("drain", message="The server ends. Connect again.")]
 

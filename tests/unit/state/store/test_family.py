@@ -7,7 +7,7 @@ import pytest
 from sandbur.state.session import SessionSettings, SpawnedBy
 from sandbur.state.store.sessions.family import FamilyFilter, count_children, count_descendants
 from sandbur.state.store.sessions.listing import FolderFilter, LabelFilter
-from sandbur.state.store.sessions.session_rows import delete_rows, list_due_runs
+from sandbur.state.store.sessions.session_rows import delete_rows, list_due_runs, list_unfinished_tenants
 from sandbur.state.store.store import Store
 
 
@@ -63,6 +63,15 @@ def test_a_sub_agent_without_its_parent_is_listed(family: Store) -> None:
     family.database.commit([("DELETE FROM sessions WHERE id = 'p'", ()), *delete_rows("p")])
     assert list_roots(family) == ["c0", "c1", "c2", "q"]
     assert family.count_roots() == 4
+
+
+def test_the_tenants_of_runs_that_have_not_ended_are_listed(family: Store) -> None:
+    assert list_unfinished_tenants(family.database) == []
+    family.database.commit([
+        ("UPDATE heads SET status = 'running', tenant = 'red' WHERE session_id IN ('p', 'c0')", ()),
+        ("UPDATE heads SET wake_at = '2030-01-01T00:00:00Z', tenant = 'blue' WHERE session_id = 'q'", ()),
+    ])  # fmt: skip
+    assert list_unfinished_tenants(family.database) == ["blue", "red"]
 
 
 def test_a_sub_agent_is_not_due_while_its_parent_is(family: Store) -> None:

@@ -32,7 +32,7 @@ async def show_card(request: ApiRequest) -> Response:
     """Answer with the card of an agent; raises `UsageError` if the server does not have it."""
     name = request.path["agent"]
     request.service.runner.find_agent(name)
-    url = f"http://{request.headers.get('host', '')}/a2a/{name}"
+    url = f"{request.base_url}/a2a/{name}"
     return JsonAnswer(wire.make_card(name, url, f"The agent {name} of a server of Sandbur."))
 
 
@@ -233,7 +233,7 @@ def _make_error(wanted: wire.A2aRequest, code: int, message: str) -> JsonAnswer:
 
 A2A_ROUTES = (
     ApiRoute("GET", "/a2a/{agent}/.well-known/agent-card.json", "show_card", "A2A: the card of an agent",
-          "read", show_card),
+          "read", show_card, protocol="A2A"),
     ApiRoute("POST", "/a2a/{agent}", "answer_a2a", "A2A: one request of JSON-RPC", "run", answer_a2a,
-          body=wire.A2aRequest, most_bytes=MOST_FILES_BYTES),
+          body=wire.A2aRequest, most_bytes=MOST_FILES_BYTES, protocol="A2A"),
 )  # fmt: skip

@@ -19,11 +19,12 @@ from .....state.errors import UsageError
 from ....headless.json_output import Object, encode
 from ...answers import RequestRefused
 from ...routes.route import MOST_FILES_BYTES, ApiRequest, ApiRoute
-from ..session_turn import LAST_EVENTS, SessionStatus, SessionTurn, SessionTurnResponse
+from ...streams.session_feed import PING
+from ..session_events import LAST_EVENTS
+from ..session_turn import SessionStatus, SessionTurn, SessionTurnResponse
 from .translator import Translator
 from .wire import AgUiAnswer, AgUiContent, AgUiResume, AgUiRun, AgUiText
 
-_PING = b": ping\n\n"
 _CONTENT: TypeAdapter[AgUiContent] = TypeAdapter(AgUiContent)
 
 
@@ -78,7 +79,7 @@ async def _make_frames(
     yield _encode(translator.begin())
     async for event in turn.events() if status is None else _yield_one(status):
         if event is None:
-            yield _PING
+            yield PING
             continue
         if isinstance(event, SessionStatus):
             made = translator.finish_idle(event.status, event.pending)
@@ -147,5 +148,6 @@ def _read_decision(entry: AgUiResume, status: SessionStatus) -> CallDecision:
 
 AG_UI_ROUTES = (
     ApiRoute("POST", "/ag-ui/{agent}", "run_thread", "AG-UI: run a thread, and stream its events", "run",
-          run_thread, body=AgUiRun, media="text/event-stream", most_bytes=MOST_FILES_BYTES),
+          run_thread, body=AgUiRun, media="text/event-stream", most_bytes=MOST_FILES_BYTES,
+          protocol="AG-UI"),
 )  # fmt: skip

@@ -76,5 +76,5 @@ async def _start(service: Service) -> Handle:
 
 MCP_ROUTES = (
     ApiRoute("POST", "/mcp", "answer_mcp", "MCP: one message of the streamable HTTP transport", "read",
-          answer_mcp),
+          answer_mcp, protocol="MCP"),
 )  # fmt: skip

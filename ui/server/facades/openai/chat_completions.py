@@ -16,7 +16,7 @@ from .contents import read_conversation
 from .conversations import AnswerPlace, pin
 from .errors import shape_error
 from .forms import ChatBody
-from .outcomes import TurnOutcome, find_base_url
+from .outcomes import TurnOutcome
 from .turn_follower import TurnFollower
 from .turn_response import JsonChunk, TurnResponse
 
@@ -58,20 +58,10 @@ async def complete_chat(request: ApiRequest) -> Response:
     service.require_stream_place()
     async with service.lock_conversations(request.who.tenant):
         place = await pin(request, agent, body.user or "", make_tags(body.metadata), sent)
-        follower = follow(request, place)
+        follower = TurnFollower(request, place)
     with_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
     form = ChatForm(body.model, place, with_usage)
-    return TurnResponse(follower, form, find_base_url(request), bool(body.stream))
-
-
-def follow(request: ApiRequest, place: AnswerPlace) -> TurnFollower:
-    service, caller = request.service, request.who
-
-    async def may_go_on() -> bool:
-        found = await service.tokens.find(caller.text)
-        return found is not None and found.may("run") and found.tenant == caller.tenant
-
-    return TurnFollower(service.feeds, request.store, place, may_go_on)
+    return TurnResponse(follower, form, request.base_url, bool(body.stream))
 
 
 class ChatForm:

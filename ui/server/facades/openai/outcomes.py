@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...answers import RequestRefused
-from ...routes.route import ApiRequest
 from .turn_follower import WAITING
 from .turns import BETWEEN_TEXTS, StoredTurn
 
@@ -67,12 +66,6 @@ def make_outcome(turn: StoredTurn | None, session_id: str, base_url: str) -> Tur
         is_cancelled=turn.status == "interrupted",
         usage=result.get("usage") or {},
     )
-
-
-def find_base_url(request: ApiRequest) -> str:
-    """Return the address by which the client reaches the server."""
-    scheme = "https" if request.headers.get("x-forwarded-proto") == "https" else "http"
-    return f"{scheme}://{request.headers.get('host', '')}"
 
 
 def _describe_call(call: Mapping[str, Any]) -> str:

@@ -18,13 +18,13 @@ from .....state.errors import SessionNotFound, UsageError
 from .....state.session import SessionSettings
 from ...answers import JsonAnswer, RequestRefused
 from ...routes.route import ApiRequest
-from .chat_completions import follow, make_tags, require_model
+from .chat_completions import make_tags, require_model
 from .contents import SentConversation, read_conversation
 from .conversations import ENDED, AnswerPlace, begin, is_sent_again, make_digester, send
 from .forms import InputMessage, ResponseBody
-from .outcomes import find_base_url, make_outcome
+from .outcomes import make_outcome
 from .response_form import ResponseForm, parse_response_id
-from .turn_follower import WAITING
+from .turn_follower import WAITING, TurnFollower
 from .turn_response import TurnResponse
 from .turns import StoredTurn, read_turns_after, read_waiting_turns
 
@@ -44,13 +44,13 @@ async def create_response(request: ApiRequest) -> Response:
             place = await begin(request, agent, body.user or "", tags, sent)
         else:
             place = await _continue(request, body.previous_response_id, agent, sent)
-        follower = None if body.background and not body.stream else follow(request, place)
+        follower = None if body.background and not body.stream else TurnFollower(request, place)
     form = ResponseForm(
         place, agent, time.time(), body.previous_response_id, body.instructions, body.metadata or {}
     )
     if follower is None:
         return JsonAnswer({**form.make("queued"), "background": True})
-    return TurnResponse(follower, form, find_base_url(request), bool(body.stream))
+    return TurnResponse(follower, form, request.base_url, bool(body.stream))
 
 
 async def show_response(request: ApiRequest) -> Response:
@@ -166,7 +166,7 @@ async def _describe(request: ApiRequest, place: AnswerPlace) -> Response:
     if turn is not None and not turn.status:
         return JsonAnswer(form.make("in_progress"))
     try:
-        return JsonAnswer(form.make_whole(make_outcome(turn, place.session_id, find_base_url(request))))
+        return JsonAnswer(form.make_whole(make_outcome(turn, place.session_id, request.base_url)))
     except RequestRefused as refused:
         return JsonAnswer(form.make_failed(refused))
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from functools import partial
-from typing import Any
 
 from .....state.errors import SandburError
-from .....state.store.store import Store
+from ....headless.json_output import Object
 from ...answers import RequestRefused
+from ...routes.route import ApiRequest
 from ...streams.event_ids import EVENTS_PER_ROW
-from ...streams.session_feed import SessionFeeds
+from ..session_events import SessionEvents
 from .conversations import AnswerPlace
 from .turns import BETWEEN_TEXTS, StoredTurn, read_turns_after
 
@@ -31,16 +30,14 @@ _REFUSALS = {
 class TurnFollower:
     """One client that waits for the answer of one turn. It has to be closed."""
 
-    def __init__(
-        self, feeds: SessionFeeds, store: Store, place: AnswerPlace, may_go_on: Callable[[], Awaitable[bool]]
-    ) -> None:
+    def __init__(self, request: ApiRequest, place: AnswerPlace) -> None:
         self.place = place
         self.turn: StoredTurn | None = None
         """The turn, when it has ended."""
-        self._feeds = feeds
-        self._store = store
-        self._may_go_on = may_go_on
-        self._stream = feeds.join(place.session_id, place.after_row * EVENTS_PER_ROW + EVENTS_PER_ROW - 1)
+        self._store = request.store
+        self._events = SessionEvents(
+            request, place.session_id, place.after_row * EVENTS_PER_ROW + EVENTS_PER_ROW - 1
+        )
         self._is_fresh = False
         self._has_begun = False
         self._current = ""
@@ -50,10 +47,10 @@ class TurnFollower:
 
     def leave(self) -> None:
         """End the wait, because the client is gone. The run goes on."""
-        self._stream.end()
+        self._events.end()
 
     async def close(self) -> None:
-        await self._feeds.leave(self.place.session_id, self._stream)
+        await self._events.close()
 
     async def pieces(self) -> AsyncGenerator[str]:
         """Yield the answer as it comes; an empty text at each pause. `turn` is set at the end.
@@ -62,18 +59,18 @@ class TurnFollower:
         """
         watcher = asyncio.ensure_future(self._watch())
         try:
-            async with aclosing(self._stream.frames(self._may_go_on)) as frames:
-                async for frame in frames:
-                    piece = self._read(frame)
+            async with aclosing(self._events.read()) as events:
+                async for event in events:
+                    piece = "" if event is None else self._read(event)
                     if piece is None:
                         break
-                    if piece or frame.startswith(b":"):
+                    if piece or event is None:
                         yield piece
         finally:
             watcher.cancel()
         if self._failure is not None:
             raise self._failure
-        if not self._stream.is_ended or self._has_begun:
+        if not self._events.is_ended or self._has_begun:
             await self._load()
 
     async def _load(self) -> None:
@@ -81,18 +78,14 @@ class TurnFollower:
         turns = await self._store.database.offload(lambda: read(place.after_row))
         self.turn = turns[0] if turns else None
 
-    def _read(self, frame: bytes) -> str | None:
-        """Return the text of a frame; None if the wait is over."""
-        name, _, data = frame.decode("ascii").partition("data: ")
-        if not data or name.startswith(":"):
-            return ""
-        event: dict[str, Any] = json.loads(data)
+    def _read(self, event: Object) -> str | None:
+        """Return the text of an event; None if the wait is over."""
         if event["type"] in _REFUSALS:
             self._failure = RequestRefused(*_REFUSALS[event["type"]])
             return None
         return self._read_event(event)
 
-    def _read_event(self, event: dict[str, Any]) -> str | None:
+    def _read_event(self, event: Object) -> str | None:
         kind = event["type"]
         if kind == "init":
             self._is_fresh = True
@@ -139,4 +132,4 @@ class TurnFollower:
                 times = times + 1 if head.status in _FAILED or is_waiting else 0
                 if times == 2 and not is_waiting:
                     self._failure = RequestRefused(502, "run_failed", "The run failed. The log says why.")
-        self._stream.end()
+        self._events.end()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from typing import Any, Protocol
 
@@ -12,15 +12,11 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ...answers import JsonAnswer, RequestRefused
+from ...streams.event_stream import send_frames, watch_disconnect
+from ...streams.session_feed import PING
 from .outcomes import TurnOutcome, make_outcome
 from .turn_follower import TurnFollower
 
-_SEND_S = 60.0
-_HEADERS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),
-]
 JsonChunk = dict[str, Any]
 
 
@@ -63,17 +59,16 @@ class TurnResponse(Response):
         self._base_url = base_url
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        watcher = asyncio.ensure_future(_watch(receive, self._follower))
         try:
             if self._streams:
-                await self._stream(send)
-            else:
+                await send_frames(self._make_frames(), receive, send, self._follower.leave)
+                return
+            watcher = asyncio.ensure_future(watch_disconnect(receive, self._follower.leave))
+            try:
                 await (await self._wait())(scope, receive, send)
-        except TimeoutError:
-            # The client takes nothing; the cut body tells it that the answer is not whole.
-            return
+            finally:
+                watcher.cancel()
         finally:
-            watcher.cancel()
             await self._follower.close()
 
     async def _wait(self) -> JsonAnswer:
@@ -88,36 +83,25 @@ class TurnResponse(Response):
     def _outcome(self) -> TurnOutcome:
         return make_outcome(self._follower.turn, self._follower.place.session_id, self._base_url)
 
-    async def _stream(self, send: Send) -> None:
-        async def put(text: str) -> None:
-            async with asyncio.timeout(_SEND_S):
-                body = text.encode("ascii")
-                await send({"type": "http.response.body", "body": body, "more_body": True})
-
-        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+    async def _make_frames(self) -> AsyncGenerator[bytes]:
         for chunk in self._form.begin():
-            await put(self._form.encode(chunk))
+            yield self._encode(chunk)
         try:
             has_text = False
             async with aclosing(self._follower.pieces()) as pieces:
                 async for piece in pieces:
                     has_text |= bool(piece)
-                    chunks = map(self._form.encode, self._form.add(piece)) if piece else [": ping\n\n"]
-                    await put("".join(chunks))
+                    yield b"".join(map(self._encode, self._form.add(piece))) if piece else PING
             outcome = self._outcome()
             if outcome.notice:
                 for chunk in self._form.add(outcome.write_notice(has_text)):
-                    await put(self._form.encode(chunk))
+                    yield self._encode(chunk)
             for chunk in self._form.end(outcome):
-                await put(self._form.encode(chunk))
-            await put(self._form.last)
+                yield self._encode(chunk)
+            yield self._form.last.encode("ascii")
         except RequestRefused as refused:
             for chunk in self._form.fail(refused):
-                await put(self._form.encode(chunk))
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+                yield self._encode(chunk)
 
-
-async def _watch(receive: Receive, follower: TurnFollower) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    follower.leave()
+    def _encode(self, chunk: JsonChunk) -> bytes:
+        return self._form.encode(chunk).encode("ascii")

@@ -1,0 +1,1 @@
+"""Clients of the HTTP interface in Python and TypeScript, generated from its OpenAPI document."""
