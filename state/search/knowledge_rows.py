@@ -16,8 +16,9 @@ from .documents import DocumentIndex, IndexedText, TextHit
 from .vectors import StoredVector, VectorIndex, VectorModel, unpack_vector
 from .words import digest_text
 
-Unit = Literal["line", "page"]
-"""What the numbers of a chunk count."""
+Unit = Literal["line", "page", "picture"]
+"""What the numbers of a chunk count. A picture is one chunk without numbers: both are 0."""
+_UNITS: Mapping[str, Unit] = {"page": "page", "picture": "picture"}
 _MOST_AT_ONCE = 200
 """The most sources that one transaction removes."""
 TABLES = (
@@ -369,7 +370,7 @@ def _read_source(row: Sequence[Any]) -> StoredSource:
 
 def _read_chunk(row: Sequence[Any]) -> StoredChunk:
     unit, first, last, title, text = row
-    return StoredChunk("page" if unit == "page" else "line", int(first), int(last), title, text)
+    return StoredChunk(_UNITS.get(unit, "line"), int(first), int(last), title, text)
 
 
 def _put_root(base: StoredBase, root: StoredRoot) -> Statement:

@@ -27,6 +27,7 @@ from .....state.search.knowledge_rows import (
     make_id,
 )
 from .page_fetcher import PageFetcher, is_address
+from .picture_reader import is_outdated
 from .source_reader import ReadSource, find_obstacle, find_version, read_content, split_source
 
 if TYPE_CHECKING:
@@ -144,7 +145,8 @@ class Indexer:
         version = find_version(path)
         if version is None:
             return
-        if stored is not None and version == (stored.size, stored.modified_ns):
+        is_same = stored is not None and version == (stored.size, stored.modified_ns)
+        if stored is not None and is_same and not is_outdated(path, stored.problem):
             self._keep(stored)
             return
         if obstacle := find_obstacle(path, version.size):
@@ -182,12 +184,13 @@ class Indexer:
         """Add a source to the group. `name` is its file name if its path does not end with it."""
         source_id = make_id(self.base.id, path)
         is_same = stored is not None and stored.digest == read.digest and bool(read.digest)
-        if stored is not None and is_same:
+        if stored is not None and is_same and not is_outdated(path, stored.problem):
             source = stored._replace(size=read.size, modified_ns=read.modified_ns)
             self._keep(stored)
             self._group.append(SourceChange(source, None, stored.chunks))
         else:
-            read = await split_source(content, read, name or path, self._masker)
+            folder = Path(root.location).parent
+            read = await split_source(content, read, name or path, self._masker, str(folder))
             source = StoredSource(source_id, root.id, path, read.size, read.modified_ns, read.digest,
                                   len(read.chunks), read.problem)  # fmt: skip
             self._count(stored, read, path)

@@ -99,7 +99,7 @@ async def test_secrets_ignored_files_links_and_binaries_are_left_out(store: Stor
     assert report.added == 2
     assert reasons.pop("id_rsa") == reasons.pop("secrets.json") == "it is a file of secrets"
     assert reasons == {
-        "picture.png": "it is not text (PNG image)",
+        "picture.png": "it is a broken picture: its PNG data is not whole",
         "large.txt": "it has 5.6 MB, and the limit is 5.0 MB",
     }
     assert await find(library, base, "walrus", docs) == []
