@@ -95,6 +95,14 @@ class StoredChunk(NamedTuple):
     text: str
 
 
+class StoredPicture(NamedTuple):
+    """A picture with its only chunk."""
+
+    source: StoredSource
+    chunk: StoredChunk
+    """Its title is empty if the picture has no description."""
+
+
 class FoundChunk(NamedTuple):
     """A chunk with its id in the search index, its source and its base."""
 
@@ -175,6 +183,23 @@ class KnowledgeRows:
         where, values = ("", ()) if root_id is None else (" AND root_id = ?", (root_id,))
         sql = f"SELECT {_SOURCE} FROM knowledge_sources WHERE base_id = ?{where}"
         return [_read_source(row) for row in self._database.query(sql, (base.id, *values))]
+
+    def list_pictures(self, base: StoredBase) -> list[StoredPicture]:
+        return self._load_pictures("s.base_id = ?", base.id)
+
+    def list_described(self) -> list[StoredPicture]:
+        """Return the pictures of all bases of the tenant that have a description."""
+        mine = "c.title <> '' AND s.base_id IN (SELECT id FROM knowledge_bases WHERE tenant = ?)"
+        return self._load_pictures(mine, self._tenant)
+
+    def _load_pictures(self, where: str, value: str) -> list[StoredPicture]:
+        columns = ", ".join(f"s.{name}" for name in _SOURCE.split(", "))
+        rows = self._database.query(
+            f"SELECT {columns}, {_CHUNK} FROM knowledge_sources s JOIN knowledge_chunks c"
+            f" ON c.source_id = s.id AND c.unit = 'picture' WHERE {where} ORDER BY s.id",
+            (value,),
+        )
+        return [StoredPicture(_read_source(row[:8]), _read_chunk(row[8:])) for row in rows]
 
     def put_root(self, base: StoredBase, root: StoredRoot) -> StoredBase:
         """Add a root, or change its time. Return the base as it is now."""
