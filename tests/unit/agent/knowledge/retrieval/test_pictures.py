@@ -274,10 +274,7 @@ def test_an_unknown_model_is_a_sentence_and_the_files_are_indexed(command: Comma
     assert "nonsense" in ended.err
 
 
-def test_the_sessions_that_describe_are_below_one_that_no_run_continues(
-    command: Command, indexed: Path
-) -> None:
+def test_the_sessions_that_describe_are_listed_as_one(command: Command, indexed: Path) -> None:
     index(command, [fail(503, "busy", retry_after=600)] * 9, "update")
     (above,) = json.loads(command.run("sessions", "list", "--json").out)
     assert (above["title"], above["sub_agents"]) == ("Descriptions of pictures", 1)
-    assert "Nothing" in command.run("resume", "--due").err
