@@ -110,11 +110,14 @@ class Retrieve(BuiltinTool[RetrieveArguments]):
 def _load_pictures(
     passages: Sequence[Passage], shows: Callable[[AttachedFile], bool]
 ) -> Mapping[str, AttachedFile]:
-    """Return path -> picture for the first pictures that the model sees and that are as they were indexed."""
+    """Return digest -> picture for the first pictures that the model sees.
+
+    Pictures that are not as they were indexed are left out.
+    """
     found: dict[str, AttachedFile] = {}
     room = _MOST_SHOWN_BYTES
     for passage in passages:
-        if passage.unit != "picture" or passage.path in found or len(found) == _MOST_SHOWN:
+        if passage.unit != "picture" or passage.digest in found or len(found) == _MOST_SHOWN:
             continue
         content, read = read_content(passage.path, 0)
         if read.problem or read.digest != passage.digest or len(content) > room:
@@ -124,7 +127,7 @@ def _load_pictures(
         except UsageError:
             continue
         if shows(picture):
-            found[passage.path] = picture
+            found[passage.digest] = picture
             room -= len(content)
     return found
 
@@ -134,15 +137,15 @@ def format_passages(
 ) -> str:
     """Return the text for the model: each passage after its place and the start of its source's SHA-256.
 
-    `shown` are the paths of the pictures that the model gets with the text, in their order.
+    `shown` are the digests of the pictures that the model gets with the text, in their order.
     """
     parts: list[str] = []
     room = _MOST_RESULT_CHARS
     for passage in passages:
         head = f"{passage.cite(cwd)} {passage.title}".rstrip()
         notes = [note] if (note := _NOTES.get(passage.state)) else []
-        if passage.path in shown:
-            notes.append(f"It is picture {shown.index(passage.path) + 1} of those below.")
+        if passage.digest in shown:
+            notes.append(f"It is picture {shown.index(passage.digest) + 1} of those below.")
         lines = (f"{head} (sha256 {passage.digest[:_DIGEST_CHARS]})", *notes, passage.text)
         part = "\n".join(lines)
         room -= len(part)

@@ -149,10 +149,11 @@ def test_rules_that_deny_reading_a_picture_hide_it(command: Command, indexed: Pa
 
 def test_a_result_shows_a_few_pictures_and_names_the_others(command: Command, indexed: Path) -> None:
     for n in range(6):
-        (indexed.parent / f"invoice-{n}.png").write_bytes(png(4, 3, seed=n + 1))
+        (indexed.parent / f"invoice-{n}.png").write_bytes(png(4, 3, seed=n))
     command.run("index", "update")
     _, bodies = ask(command, "openai-chat/gpt-5")
     assert len(find_pictures(bodies[1])) == 4
+    assert json.dumps(bodies[1]).count("of those below") == 4 + 1  # two files have the same content
     assert json.dumps(bodies[1]).count("Picture shots/invoice") == 6
 
 
