@@ -13,8 +13,7 @@ from support.models.server import ModelServer, call, fail, say
 
 from sandbur import KnowledgeBase
 from sandbur.agent.extensions.extension import CitedFile
-from sandbur.agent.knowledge.retrieval.citations import find_citations
-from sandbur.agent.knowledge.retrieval.cited_files import CitedFiles
+from sandbur.agent.knowledge.retrieval.cited_files import CitedFiles, find_citations
 from sandbur.agent.knowledge.retrieval.library import Library
 from sandbur.agent.session.secrets import masker_for
 from sandbur.state.search.knowledge_rows import SourceChange
@@ -98,11 +97,8 @@ async def test_a_picture_that_an_older_version_left_out_is_read_by_an_update(
 
 def find_pictures(body: dict[str, Any]) -> list[str]:
     """Return the kinds of the pictures in a request over Chat Completions."""
-    parts = [
-        part
-        for message in body["messages"]
-        for part in (message["content"] if isinstance(message["content"], list) else [])
-    ]
+    contents: list[Any] = [message["content"] for message in body["messages"]]
+    parts: list[dict[str, Any]] = [part for one in contents if not isinstance(one, str) for part in one]
     return [part["image_url"]["url"].partition(";")[0] for part in parts if part["type"] == "image_url"]
 
 
