@@ -73,3 +73,49 @@ async def test_a_session_that_extracted_facts_shows_no_message_twice(tmp_path: P
     found = find_results(model)[-1]
     assert found.count("The bittern nests in reeds.") == 1
     assert "sub-agent" not in found
+
+
+@tool(effect="read")
+def read_long_log() -> str:
+    """Read a log that is too long for one result."""
+    before, after = ("".join(f"{name} line {n} is dull. " for n in range(3000)) for name in ("Early", "Late"))
+    return f"{before}The valve of boiler 17 was replaced by Quentin in Marseille. {after}"
+
+
+async def test_what_a_shortened_result_left_out_is_found_and_read_on(tmp_path: Path) -> None:
+    recall = ToolCall("memory", command="recall", query="boiler valve")
+    model = ScriptedModel([ToolCall("read_long_log"), "Read.", recall, "x"])
+    agent = Agent(
+        model, memory="agent", tools=[read_long_log], cwd=tmp_path, store=f"sqlite:///{tmp_path}/m.db"
+    )
+    async with agent.session(session_id="s1") as session:
+        await session.run("Read the log.")
+        (shortened,) = find_results(model)
+        assert "Quentin" not in shortened
+        await session.run("Who replaced the valve?")
+        found = find_results(model)[-1]
+        assert "boiler 17 was replaced by Quentin" in found
+        assert "[result of read_long_log, handle " in found
+        reference = found.partition("(goes on: ")[2].partition(" ")[0]
+        model = ScriptedModel([ToolCall("memory", command="recall", query=reference), "x"])
+    agent = Agent(
+        model, memory="agent", tools=[read_long_log], cwd=tmp_path, store=f"sqlite:///{tmp_path}/m.db"
+    )
+    await agent.run("Go on.", session_id="s1")
+    assert "Late line 20 is dull." in find_results(model)[-1]
+
+
+@tool(effect="read", ephemeral=1)
+def read_meter(name: str) -> str:
+    """Read a meter."""
+    return f"Meter {name} shows {name * 3} and was sealed by Quentin{name}."
+
+
+async def test_a_result_that_was_evicted_is_found(tmp_path: Path) -> None:
+    reads = [ToolCall("read_meter", name=name) for name in "abcdefgh"]
+    model = ScriptedModel([*reads, ToolCall("memory", command="recall", query="meter aaa sealed"), "x"])
+    agent = Agent(model, memory="agent", tools=[read_meter], cwd=tmp_path, store=f"sqlite:///{tmp_path}/m.db")
+    await agent.run("Read the meters.")
+    results = find_results(model)
+    assert "This result was put away" in results[0]
+    assert "Meter a shows aaa and was sealed by Quentina." in results[-1]
