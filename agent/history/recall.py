@@ -20,6 +20,7 @@ from ...state.store.sessions.message_search import (
     FoundPassage,
     MessageSearch,
     describe_call,
+    flatten_message,
     load_text,
 )
 from ...state.store.sessions.message_sources import make_mark
@@ -140,6 +141,8 @@ class _Reader:
         self._hidden = hidden
         self._texts: dict[tuple[str, int, int], str] = {}
         """The place of a message -> its text."""
+        self._shown: dict[tuple[str, int, int], int] = {}
+        """The place of a message -> how many characters of its text are in the message itself."""
         self._in_view = [
             (span.log.session_id, span.log.number, span.start, span.end)
             for history in in_view
@@ -209,9 +212,13 @@ class _Reader:
         key = (place.session_id, place.log, place.position)
         if key not in self._texts:
             self._texts[key] = load_text(self._store.database, place.session_id, message, self._hidden)
+            self._shown[key] = len(flatten_message(message, self._hidden))
         return self._texts[key]
 
     def _is_in_view(self, place: FoundPassage) -> bool:
+        """Return whether the model reads a passage. It does not read what a shortened result left out."""
+        if place.start >= self._shown.get((place.session_id, place.log, place.position), place.start + 1):
+            return False
         return any(
             (owner, number) == (place.session_id, place.log) and start <= place.position < end
             for owner, number, start, end in self._in_view
