@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -24,8 +25,10 @@ from .source_reader import read_content
 if TYPE_CHECKING:
     from .....actions.ports import Masker
 
+_AT_ONCE = 4
+"""How many pictures are described at the same time."""
 MOST_FAILURES = 3
-"""After so many failures in a row, no further picture is tried: the model does not work."""
+"""If so many pictures are described at the same time, and all fail, no further one is tried."""
 _Show = Callable[[int, int], None]
 Announce = Callable[[str], None]
 """Gets a sentence with the number of the requests before the first one is sent."""
@@ -51,37 +54,60 @@ class Descriptions:
     async def complete(
         self, describer: PictureDescriber, announce: Announce, show: _Show
     ) -> DescriptionReport:
-        """Describe each picture that has no description, and write each one at once.
+        """Describe each picture that has no description, a few at the same time.
 
         An interrupted call loses nothing: descriptions are recorded, and the next call goes on. A content
         that was described once, in any base, is not described again.
         """
         pictures = await run_in_thread(self._rows.list_pictures, self._base)
+        pictures = sorted(pictures, key=lambda one: one.source.path)
         waiting = _group_by_digest(one for one in pictures if not one.chunk.title)
         known = await run_in_thread(lambda: {one: describer.find(one) for one in waiting})
         if new := [one for one, found in known.items() if found is None]:
             announce(_count_requests(sum(len(waiting[one]) for one in new), len(new), describer.name))
-        report, failures = DescriptionReport(), 0
-        for done, (digest, same) in enumerate(waiting.items()):
-            show(done, len(waiting))
-            try:
-                found = known[digest] or await self._ask(describer, same[0], digest)
-                reach("picture_described")
-                await self._write(same, found)
-                report.described += len(same)
-                failures = 0
-            except SandburError as problem:
-                report.problems += [(one.source.path, problem.message) for one in same]
-                failures += 1
-            if failures == MOST_FAILURES:
+            await describer.prepare()
+        report, items = DescriptionReport(), list(waiting.items())
+        for at in range(0, len(items), _AT_ONCE):
+            show(at, len(items))
+            some = items[at : at + _AT_ONCE]
+            found = await self._find_all(describer, [(one, same[0]) for one, same in some], known)
+            reach("picture_described")
+            for (_, same), one in zip(some, found, strict=True):
+                await self._take(same, one, report)
+            if len(found) >= MOST_FAILURES and all(isinstance(one, SandburError) for one in found):
                 break
         return report
 
-    async def _ask(self, describer: PictureDescriber, one: StoredPicture, digest: str) -> PictureDescription:
-        content, read = await run_in_thread(read_content, one.source.path, 0)
-        if read.digest != digest:
-            raise UsageError("The picture has changed since it was indexed.")
-        return await describer.describe(Image.from_bytes(content), digest, one.chunk.text)
+    async def _find_all(
+        self,
+        describer: PictureDescriber,
+        pictures: Sequence[tuple[str, StoredPicture]],
+        known: Mapping[str, PictureDescription | None],
+    ) -> Sequence[PictureDescription | SandburError]:
+        """Return the descriptions of pictures by their digests, or why they have none."""
+
+        async def find(digest: str, one: StoredPicture) -> PictureDescription | SandburError:
+            try:
+                return known[digest] or await _ask(describer, one, digest)
+            except SandburError as problem:
+                return problem
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(find(digest, one)) for digest, one in pictures]
+        return [task.result() for task in tasks]
+
+    async def _take(
+        self,
+        pictures: Sequence[StoredPicture],
+        found: PictureDescription | SandburError,
+        report: DescriptionReport,
+    ) -> None:
+        """Write the description of pictures with the same content, or report why they have none."""
+        if isinstance(found, SandburError):
+            report.problems += [(one.source.path, found.message) for one in pictures]
+            return
+        await self._write(pictures, found)
+        report.described += len(pictures)
 
     async def _write(self, pictures: Sequence[StoredPicture], found: PictureDescription) -> None:
         # A search may have changed the version of the base meanwhile.
@@ -92,6 +118,13 @@ class Descriptions:
             for one in pictures
         ]
         self._base = await run_in_thread(self._rows.write, base, changes)
+
+
+async def _ask(describer: PictureDescriber, one: StoredPicture, digest: str) -> PictureDescription:
+    content, read = await run_in_thread(read_content, one.source.path, 0)
+    if read.digest != digest:
+        raise UsageError("The picture has changed since it was indexed.")
+    return await describer.describe(Image.from_bytes(content), digest, one.chunk.text)
 
 
 def add_description(chunk: StoredChunk, found: PictureDescription, masker: Masker) -> StoredChunk:

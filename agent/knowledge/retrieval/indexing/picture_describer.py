@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from .....actions.turn.model_call import refusal_of
 from .....state.application import ApplicationState
 from .....state.conversation.attachments import Image
-from .....state.errors import UsageError
+from .....state.errors import SandburError, UsageError
 from .....state.session import SpawnedBy
 from .....state.store.recording import list_messages
 from ....runtime.agent_definition import Definition
@@ -63,6 +63,10 @@ class PictureDescriber:
             has_planning=False,
         )
 
+    async def prepare(self) -> None:
+        """Create what all descriptions need, before the first one."""
+        await self._process.store.database.offload(self._create_root)
+
     def find(self, digest: str) -> PictureDescription | None:
         """Return the recorded description of a picture; None if it has none yet."""
         store, session_id = self._process.store, self._make_id(digest)
@@ -74,7 +78,7 @@ class PictureDescriber:
         return PictureDescription(text, store.index.settings(session_id).model) if text else None
 
     async def describe(self, picture: Image, digest: str, label: str) -> PictureDescription:
-        """Ask for the description of a picture, or go on with a request that was interrupted.
+        """Ask for the description of a picture after `prepare`, or go on with a request that was interrupted.
 
         `label` is what the model reads with the picture. Raises `SandburError`.
         """
@@ -90,7 +94,6 @@ class PictureDescriber:
         return PictureDescription(text, self.name)
 
     async def _open(self, digest: str) -> Session:
-        await self._process.store.database.offload(self._create_root)
         session_id = self._make_id(digest)
         by = SpawnedBy(
             session_id=self._root,
@@ -113,7 +116,11 @@ class PictureDescriber:
         home = str(self._process.settings.home)
         by = SpawnedBy(session_id="", sequence=0, call_id="", agents=(AGENT,))
         settings = make_settings(self.name, home, _INSTRUCTIONS, by)
-        index.create(self._root, settings.model_copy(update={"spawned_by": None}), _TITLE)
+        try:
+            index.create(self._root, settings.model_copy(update={"spawned_by": None}), _TITLE)
+        except SandburError:
+            if not index.exists(self._root):  # else another process has created it
+                raise
 
     def _make_id(self, digest: str) -> str:
         """Return the id of the session about a picture, by which a later process finds it."""

@@ -49,7 +49,7 @@ async def update(command: IndexCommand) -> int:
         if not bases:
             say("There are no knowledge bases here. Make one: sandbur index add DIR")
         if command.watch and bases:
-            await watch(opened, bases)
+            await watch(opened, bases, command.describe)
     return 0 if is_described else 1
 
 
