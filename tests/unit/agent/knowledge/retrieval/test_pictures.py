@@ -97,8 +97,9 @@ async def test_a_picture_that_an_older_version_left_out_is_read_by_an_update(
 
 def find_pictures(body: dict[str, Any]) -> list[str]:
     """Return the kinds of the pictures in a request over Chat Completions."""
-    contents = [message["content"] for message in body["messages"]]
-    parts: list[dict[str, Any]] = sum((one for one in contents if isinstance(one, list)), [])
+    parts: list[dict[str, Any]] = []
+    for message in body["messages"]:
+        parts += message["content"] if isinstance(message["content"], list) else []
     return [part["image_url"]["url"].partition(";")[0] for part in parts if part["type"] == "image_url"]
 
 
