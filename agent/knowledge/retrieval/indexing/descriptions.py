@@ -66,35 +66,30 @@ class Descriptions:
         if new := [one for one, found in known.items() if found is None]:
             announce(_count_requests(sum(len(waiting[one]) for one in new), len(new), describer.name))
             await describer.prepare()
-        report, items = DescriptionReport(), list(waiting.items())
+        report, items, done = DescriptionReport(), list(waiting.items()), 0
+
+        async def find(digest: str, one: StoredPicture) -> PictureDescription | SandburError:
+            nonlocal done
+            try:
+                return known[digest] or await _ask(describer, one, digest)
+            except SandburError as problem:
+                return problem
+            finally:
+                done += 1
+                show(done, len(items))
+
         for at in range(0, len(items), _AT_ONCE):
-            show(at, len(items))
             some = items[at : at + _AT_ONCE]
-            found = await self._find_all(describer, [(one, same[0]) for one, same in some], known)
+            show(at, len(items))
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(find(digest, same[0])) for digest, same in some]
+            found = [task.result() for task in tasks]
             reach("picture_described")
             for (_, same), one in zip(some, found, strict=True):
                 await self._take(same, one, report)
             if len(found) >= MOST_FAILURES and all(isinstance(one, SandburError) for one in found):
                 break
         return report
-
-    async def _find_all(
-        self,
-        describer: PictureDescriber,
-        pictures: Sequence[tuple[str, StoredPicture]],
-        known: Mapping[str, PictureDescription | None],
-    ) -> Sequence[PictureDescription | SandburError]:
-        """Return the descriptions of pictures by their digests, or why they have none."""
-
-        async def find(digest: str, one: StoredPicture) -> PictureDescription | SandburError:
-            try:
-                return known[digest] or await _ask(describer, one, digest)
-            except SandburError as problem:
-                return problem
-
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(find(digest, one)) for digest, one in pictures]
-        return [task.result() for task in tasks]
 
     async def _take(
         self,

@@ -1,6 +1,10 @@
 """`recall` finds what a session no longer has in view: its old messages, results and sub-agents."""
 
+import asyncio
 from pathlib import Path
+
+import pytest
+from support.stores.databases import DATABASES, UrlOf
 
 from sandbur import Agent, Memory, tool
 from sandbur.testing import ScriptedModel, ToolCall
@@ -82,29 +86,28 @@ def read_long_log() -> str:
     return f"{before}The valve of boiler 17 was replaced by Quentin in Marseille. {after}"
 
 
-async def test_what_a_shortened_result_left_out_is_found_and_read_on(tmp_path: Path) -> None:
-    recall = ToolCall("memory", command="recall", query="boiler valve")
-    model = ScriptedModel([ToolCall("read_long_log"), "Read.", recall, "x"])
-    agent = Agent(
-        model, memory="agent", tools=[read_long_log], cwd=tmp_path, store=f"sqlite:///{tmp_path}/m.db"
-    )
-    async with agent.session(session_id="s1") as session:
-        await session.run("Read the log.")
-        (shortened,) = find_results(model)
-        assert "Quentin" not in shortened
-        await session.run("Who replaced the valve?")
-        found = find_results(model)[-1]
-        assert "boiler 17 was replaced by Quentin" in found
-        head = found.partition("[result of read_long_log, handle ")[2].partition("]")[0]
-        assert head
-        assert "in view" not in head
-        reference = found.partition("(goes on: ")[2].partition(" ")[0]
-        model = ScriptedModel([ToolCall("memory", command="recall", query=reference), "x"])
-    agent = Agent(
-        model, memory="agent", tools=[read_long_log], cwd=tmp_path, store=f"sqlite:///{tmp_path}/m.db"
-    )
-    await agent.run("Go on.", session_id="s1")
-    assert "Late line 20 is dull." in find_results(model)[-1]
+@pytest.mark.parametrize("kind", DATABASES)
+async def test_what_a_shortened_result_left_out_is_found_and_read_on(
+    kind: str, url_of: UrlOf, tmp_path: Path
+) -> None:
+    store = await asyncio.to_thread(url_of, kind, tmp_path)
+
+    async def run(message: str, *turns: ToolCall | str) -> list[str]:
+        model = ScriptedModel([*turns, "x"])
+        agent = Agent(model, memory="agent", tools=[read_long_log], cwd=tmp_path, store=store)
+        await agent.run(message, session_id="long-log")
+        return find_results(model)
+
+    (shortened,) = await run("Read the log.", ToolCall("read_long_log"))
+    assert "Quentin" not in shortened
+    found = (await run("Who?", ToolCall("memory", command="recall", query="boiler valve")))[-1]
+    assert "boiler 17 was replaced by Quentin" in found
+    head = found.partition("[result of read_long_log, handle ")[2].partition("]")[0]
+    assert head
+    assert "in view" not in head
+    reference = found.partition("(goes on: ")[2].partition(" ")[0]
+    rest = (await run("Go on.", ToolCall("memory", command="recall", query=reference)))[-1]
+    assert "Late line 20 is dull." in rest
 
 
 @tool(effect="read", ephemeral=1)

@@ -145,13 +145,21 @@ def test_rules_that_deny_reading_a_picture_hide_it(command: Command, indexed: Pa
 
 
 def test_a_result_shows_a_few_pictures_and_names_the_others(command: Command, indexed: Path) -> None:
-    for n in range(6):
+    for n in range(1, 6):
         (indexed.parent / f"invoice-{n}.png").write_bytes(png(4, 3, seed=n))
     command.run("index", "update")
     _, bodies = ask(command, "openai-chat/gpt-5")
     assert len(find_pictures(bodies[1])) == 4
-    assert json.dumps(bodies[1]).count("of those below") == 4 + 1  # two files have the same content
+    assert json.dumps(bodies[1]).count("of those below") == 4
     assert json.dumps(bodies[1]).count("Picture shots/invoice") == 6
+
+
+def test_two_files_with_the_same_picture_show_it_once(command: Command, indexed: Path) -> None:
+    (indexed.parent / "invoice-copy.png").write_bytes(indexed.read_bytes())
+    command.run("index", "update")
+    _, bodies = ask(command, "openai-chat/gpt-5")
+    assert len(find_pictures(bodies[1])) == 1
+    assert json.dumps(bodies[1]).count("It is picture 1 of those below") == 2
 
 
 def test_a_cited_picture_is_verified(command: Command, indexed: Path) -> None:
