@@ -21,6 +21,7 @@ from ...state.store.sessions.message_search import (
     MessageSearch,
     describe_call,
     flatten_message,
+    load_text,
 )
 from ...state.store.sessions.message_sources import make_mark
 from ...state.store.store import Store
@@ -138,6 +139,10 @@ class _Reader:
         self._search = search
         self._session_id = session_id
         self._hidden = hidden
+        self._texts: dict[tuple[str, int, int], str] = {}
+        """The place of a message -> its text."""
+        self._shown: dict[tuple[str, int, int], int] = {}
+        """The place of a message -> how many characters of its text are in the message itself."""
         self._in_view = [
             (span.log.session_id, span.log.number, span.start, span.end)
             for history in in_view
@@ -169,7 +174,7 @@ class _Reader:
         found = load_messages(self._store.database, place.session_id, place.log, first, end)
         near = {at: message for at, message in found.items() if message is not None and at in steps}
         message = near.get(place.position)
-        text = flatten_message(message, self._hidden)
+        text = self._load_whole(place, message)
         if message is None or place.start >= len(text):
             return None
         start = _find_window(text, place.start, words, most_chars)
@@ -195,11 +200,25 @@ class _Reader:
     def _load_text(self, place: FoundPassage) -> str:
         """Return the text of a passage; empty if its message is gone."""
         at = place.position
-        found = load_messages(self._store.database, place.session_id, place.log, at, at + 1)
-        text = flatten_message(found.get(at), self._hidden)
+        if (place.session_id, place.log, at) in self._texts:
+            text = self._load_whole(place, None)
+        else:
+            found = load_messages(self._store.database, place.session_id, place.log, at, at + 1)
+            text = self._load_whole(place, found.get(at))
         return text[place.start : place.start + PASSAGE_CHARS]
 
+    def _load_whole(self, place: FoundPassage, message: Message | None) -> str:
+        """Return the text of the message of a passage. It is loaded once, because outputs may be long."""
+        key = (place.session_id, place.log, place.position)
+        if key not in self._texts:
+            self._texts[key] = load_text(self._store.database, place.session_id, message, self._hidden)
+            self._shown[key] = len(flatten_message(message, self._hidden))
+        return self._texts[key]
+
     def _is_in_view(self, place: FoundPassage) -> bool:
+        """Return whether the model reads a passage. It does not read what a shortened result left out."""
+        if place.start >= self._shown.get((place.session_id, place.log, place.position), place.start + 1):
+            return False
         return any(
             (owner, number) == (place.session_id, place.log) and start <= place.position < end
             for owner, number, start, end in self._in_view

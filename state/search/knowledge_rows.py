@@ -16,8 +16,9 @@ from .documents import DocumentIndex, IndexedText, TextHit
 from .vectors import StoredVector, VectorIndex, VectorModel, unpack_vector
 from .words import digest_text
 
-Unit = Literal["line", "page"]
-"""What the numbers of a chunk count."""
+Unit = Literal["line", "page", "picture"]
+"""What the numbers of a chunk count. A picture is one chunk without numbers: both are 0."""
+_UNITS: Mapping[str, Unit] = {"page": "page", "picture": "picture"}
 _MOST_AT_ONCE = 200
 """The most sources that one transaction removes."""
 TABLES = (
@@ -92,6 +93,14 @@ class StoredChunk(NamedTuple):
     last: int
     title: str
     text: str
+
+
+class StoredPicture(NamedTuple):
+    """A picture with its only chunk."""
+
+    source: StoredSource
+    chunk: StoredChunk
+    """Its title is empty if the picture has no description."""
 
 
 class FoundChunk(NamedTuple):
@@ -174,6 +183,23 @@ class KnowledgeRows:
         where, values = ("", ()) if root_id is None else (" AND root_id = ?", (root_id,))
         sql = f"SELECT {_SOURCE} FROM knowledge_sources WHERE base_id = ?{where}"
         return [_read_source(row) for row in self._database.query(sql, (base.id, *values))]
+
+    def list_pictures(self, base: StoredBase) -> list[StoredPicture]:
+        return self._load_pictures("s.base_id = ?", base.id)
+
+    def list_described(self) -> list[StoredPicture]:
+        """Return the pictures of all bases of the tenant that have a description."""
+        mine = "c.title <> '' AND s.base_id IN (SELECT id FROM knowledge_bases WHERE tenant = ?)"
+        return self._load_pictures(mine, self._tenant)
+
+    def _load_pictures(self, where: str, value: str) -> list[StoredPicture]:
+        columns = ", ".join(f"s.{name}" for name in _SOURCE.split(", "))
+        rows = self._database.query(
+            f"SELECT {columns}, {_CHUNK} FROM knowledge_sources s JOIN knowledge_chunks c"
+            f" ON c.source_id = s.id AND c.unit = 'picture' WHERE {where} ORDER BY s.id",
+            (value,),
+        )
+        return [StoredPicture(_read_source(row[:8]), _read_chunk(row[8:])) for row in rows]
 
     def put_root(self, base: StoredBase, root: StoredRoot) -> StoredBase:
         """Add a root, or change its time. Return the base as it is now."""
@@ -369,7 +395,7 @@ def _read_source(row: Sequence[Any]) -> StoredSource:
 
 def _read_chunk(row: Sequence[Any]) -> StoredChunk:
     unit, first, last, title, text = row
-    return StoredChunk("page" if unit == "page" else "line", int(first), int(last), title, text)
+    return StoredChunk(_UNITS.get(unit, "line"), int(first), int(last), title, text)
 
 
 def _put_root(base: StoredBase, root: StoredRoot) -> Statement:

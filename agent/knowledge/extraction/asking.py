@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import NamedTuple, cast
 
-from ....actions.ports.events import Event, RunFinished
 from ....actions.turn.output.types import TypedOutput, output_format_of
 from ....state.application import ApplicationState
-from ....state.errors import SandburError
-from ....state.session import SessionSettings, SpawnedBy, ToolChoice
+from ....state.session import SessionSettings, SpawnedBy
 from ...runtime.agent_definition import Definition
 from ...runtime.extension_runtime import ProcessContext
 from ...session.run import Limits
-from ...session.run_result import make_run_finished
 from ...session.session import Session
+from ..recorded_request import RequestFailed, ask_once, make_settings
 from .extracted_facts import INSTRUCTIONS, ExtractedFacts
 
 AGENT = "extraction"
@@ -26,11 +22,6 @@ END = "extraction_end"
 _LIMITS = Limits(6, timeout_s=300)
 """The most model calls and the most time of one such session. It may ask again for the form of the answer."""
 _NAMESPACE = uuid.UUID("5b0f1b8e-6a0c-4f43-9d1e-7c54f2b7a9d1")
-_NO_TOOL = ToolChoice(only=("no_tool",))
-
-
-class ExtractionFailed(SandburError):
-    """A model found no facts because its run failed."""
 
 
 class ExtractionRequest(NamedTuple):
@@ -107,16 +98,9 @@ class ExtractionSession:
             place = by.model_copy(update={"sequence": request.step, "description": what})
             changes = {"variables": {END: str(request.end)}, "spawned_by": place}
             session.rules.settings = session.settings.model_copy(update=changes)
-            end = await _follow(cast("AsyncGenerator[Event]", session.send(request.text)))
-        elif session.state.turn_open or session.next_action != "prompt":
-            end = await _follow(cast("AsyncGenerator[Event]", session.carry_on()))
-        else:
-            end = make_run_finished(session.id, session.state, session.next_action, output=session.output)
-        if end.status != "done":
-            why = f"it ended as {end.status}." if end.error is None else end.error.message
-            raise session.error or ExtractionFailed(f"The model found no facts: {why}")
+        end = await ask_once(session, request.text, "found no facts")
         if end.output is None:
-            raise ExtractionFailed("The model found no facts: its answer has another form.")
+            raise RequestFailed("The model found no facts: its answer has another form.")
         used = session.state.usage
         return ExtractionAnswer(
             self._output.parse(end.output), (used.input_tokens or 0) + (used.output_tokens or 0)
@@ -128,31 +112,13 @@ class ExtractionSession:
     def _make_settings(self) -> SessionSettings:
         """Return the settings of a new session: those of the source, without tools and instructions."""
         by = SpawnedBy(session_id=self._source_id, sequence=0, call_id="", agents=(AGENT,))
-        return SessionSettings(
-            model=self._model,
-            cwd=self._source.cwd,
-            ask=(),
-            network_tools=(),
-            sandbox="off",
-            allow_net=(),
-            effort=None,
-            system_prompt=INSTRUCTIONS,
-            has_shipped_tools=False,
-            has_planning=False,
+        return make_settings(
+            self._model,
+            self._source.cwd,
+            INSTRUCTIONS,
+            by,
             output_schema=self._output.format.output_schema,
             strict_tools=self._source.strict_tools,
             app=self._source.app,
             user=self._source.user,
-            tool_choice=_NO_TOOL,
-            spawned_by=by,
         )
-
-
-async def _follow(events: AsyncGenerator[Event]) -> RunFinished:
-    """Run to the end and return the result."""
-    finished: RunFinished | None = None
-    async with aclosing(events):
-        async for event in events:
-            finished = event if isinstance(event, RunFinished) else finished
-    assert finished is not None, "a run ends with its result"
-    return finished

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
+from ....state.conversation.attached_texts import split_person_text
 from ....state.conversation.messages import Message
 from ....state.databases.database import Database
 from ....state.memory.facts import make_message_id
@@ -14,10 +14,6 @@ from ..memory.memory_tool import NAME as MEMORY_TOOL
 
 _MOST_EXCERPT_CHARS = 6_000
 _TAIL_CHARS = 2_000
-_FILE = re.compile(r"\n*<(file|folder) path=[^\n]*>\n.*?\n</\1>", re.DOTALL)
-"""A file that a person named with @: the chat writes its content into the message."""
-_SKILL = "[Skill "
-"""How a message begins that holds the text of a skill."""
 
 ExcerptKind = Literal["person", "model", "tool"]
 """Who wrote an excerpt. Files that a person attached count as `tool`: somebody else may have written them."""
@@ -95,12 +91,12 @@ def _group_by_message(excerpts: Sequence[Excerpt]) -> Iterator[list[Excerpt]]:
 def _split_message(recorded: RecordedMessage, message: Message) -> Iterator[Excerpt]:
     """Yield the excerpts of one message."""
     origin = make_message_id(recorded.log, recorded.position)
-    if message.origin == "person" and message.text.startswith(_SKILL):
-        yield Excerpt("tool", message.text, origin, "text of a skill", recorded.row)
-    elif message.origin == "person":
-        yield Excerpt("person", _FILE.sub("", message.text), origin, "the person", recorded.row)
-        for file in _FILE.finditer(message.text):
-            yield Excerpt("tool", file[0].strip(), origin, "file", recorded.row)
+    if message.origin == "person":
+        text = split_person_text(message.text)
+        yield Excerpt("person", text.own, origin, "the person", recorded.row)
+        yield Excerpt("tool", text.skill, origin, "text of a skill", recorded.row)
+        for file in text.files:
+            yield Excerpt("tool", file, origin, "file", recorded.row)
     elif message.origin == "model":
         yield Excerpt("model", message.text, origin, "the assistant", recorded.row)
     for result in message.tool_results:

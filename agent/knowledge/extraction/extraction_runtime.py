@@ -174,7 +174,8 @@ class ExtractionWorker:
                 lambda problem=error.message: self.extractions.note_failure(session_id, problem)
             )
             again = "It is tried again." if attempts < MOST_ATTEMPTS else "Try again: sandbur memory extract"
-            problem = f"No facts were taken from session {session_id[:8]}: {error.message} {again}"
+            why = error.message.rstrip(".")
+            problem = f"No facts were taken from session {session_id[:8]}: {why}. {again}"
             return ExtractionReport(problems=(problem,))
 
     async def _offload(self, work: Callable[[], ResultT]) -> ResultT:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from ....actions.ports import ToolContext
+from ....state.conversation.attached_texts import list_brought_texts, split_person_text
 from ....state.conversation.messages import Message
 from ....state.conversation.transcript import Transcript
-from ....state.memory.facts import Provenance
+from ....state.memory.facts import Provenance, make_message_id
 from ....state.search.words import list_parts
 from ....state.session import SessionSettings
 from ...runtime.extension_runtime import ProcessContext
@@ -69,33 +71,79 @@ class MemoryAccess:
         return () if session is None else (session.state.chat_history, session.state.active_history)
 
     def _find_origin(self, text: str, context: ToolContext | None) -> Provenance:
-        """Return where a new text comes from: the result from which it was taken, or else the model."""
+        """Return where a new text comes from: a result or a file from which it was taken, or the model."""
         if context is None:
             return Provenance(origin="model")
         session = self._sessions.get(context.session_id)
         step = None if session is None else session.last_sequence + 1
-        read = () if session is None else islice(reversed(session.state.active_history), _MOST_READ_MESSAGES)
+        read = () if session is None else list_newest(session.state.active_history, _MOST_READ_MESSAGES)
         source = find_source(text, read)
         return Provenance(
-            origin="tool" if source else "model",
-            session_id=context.session_id,
+            origin="model" if source is None else "tool",
+            session_id=(source and source.session_id) or context.session_id,
             step=step,
-            call_id=source or context.call_id,
+            call_id=context.call_id if source is None else source.id,
         )
 
 
-def find_source(text: str, messages: Iterable[Message]) -> str:
-    """Return the id of the call whose result has most words of a text; empty if no result has enough.
+class PlacedMessage(NamedTuple):
+    """A message with the place of its record."""
 
-    The words of the person's messages do not count: a fact with only those is the person's own.
+    message: Message
+    session_id: str
+    """The session that has the record; empty if it is not stored yet."""
+    id: str
+    """See `make_message_id`; empty if it is not stored yet."""
+
+
+class TextSource(NamedTuple):
+    """From where a text was taken."""
+
+    id: str
+    """The id of a call, or of a message with files."""
+    session_id: str = ""
+    """The session of the message; empty for a call, which is one of the session itself."""
+
+
+def list_newest(history: Transcript, most: int) -> Sequence[PlacedMessage]:
+    """Return the last messages of a history, the newest one first."""
+    return list(islice(_place(history), most))
+
+
+def _place(history: Transcript) -> Iterator[PlacedMessage]:
+    for log, start, end in reversed(history.spans):
+        for at in range(end - 1, start - 1, -1):
+            place = "" if log.number is None else make_message_id(log.number, at)
+            yield PlacedMessage(log.messages[at], log.session_id or "", place)
+
+
+def find_source(text: str, read: Iterable[PlacedMessage]) -> TextSource | None:
+    """Return the result or the file that has most words of a text; None if none has enough.
+
+    The words that the person wrote do not count: a fact with only those is the person's own. Files and
+    skills in messages of the person are not the person's words.
     """
-    read = list(messages)
-    of_person = {word for one in read if one.origin == "person" for word in list_parts(one.text)}
+    read = list(read)
+    of_person = {
+        word
+        for one in read
+        if one.message.origin == "person"
+        for word in list_parts(split_person_text(one.message.text).own)
+    }
     words = {*list_parts(text)} - of_person
     if len(words) < _LEAST_WORDS:
-        return ""
-    for message in read:
-        for result in message.tool_results:
-            if len(words & {*list_parts(result.content)}) >= _TAKEN_SHARE * len(words):
-                return result.call_id
-    return ""
+        return None
+    for one in read:
+        for source, content in _list_foreign_texts(one):
+            if len(words & {*list_parts(content)}) >= _TAKEN_SHARE * len(words):
+                return source
+    return None
+
+
+def _list_foreign_texts(one: PlacedMessage) -> Iterator[tuple[TextSource, str]]:
+    """Yield the texts in a message that neither the person nor the model wrote."""
+    for result in one.message.tool_results:
+        yield TextSource(result.call_id), result.content
+    if one.message.origin == "person":
+        for text in list_brought_texts(one.message):
+            yield TextSource(one.id, one.session_id), text

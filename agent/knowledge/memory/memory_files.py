@@ -181,7 +181,9 @@ def _make_missing(path: str) -> UsageError:
 
 
 def _mark(origin: Provenance) -> str:
-    return " It is marked as taken from the output of a tool." if origin.origin == "tool" else ""
+    return (
+        " It is marked as taken from the output of a tool or from a file." if origin.origin == "tool" else ""
+    )
 
 
 def _describe(path: str, before: str | None, after: str | None) -> FileChange:

@@ -15,12 +15,18 @@ from ....state.session import SessionSettings
 from ....state.store.store import Store
 from ...extensions.extension import CitedFile
 from .indexing.page_fetcher import is_address
+from .indexing.picture_reader import SUFFIXES
 from .passages import TEXT_PREFIX
 from .scopes import list_scopes
 
+_PICTURE_NAME = "|".join(rf"(?<=\{suffix})" for suffix in SUFFIXES)
 CITATION = re.compile(
-    r"\[(?P<name>[^\[\]\n]{1,1000}?):(?P<unit>p?)(?P<first>\d{1,9})(?:-p?(?P<last>\d{1,9}))?\]"
+    r"\[(?P<name>[^\[\]\n]{1,1000}?)"
+    r"(?::(?P<unit>p?)(?P<first>\d{1,9})(?:-p?(?P<last>\d{1,9}))?\]"
+    # Text before a parenthesis is that of a Markdown link.
+    rf"|(?i:{_PICTURE_NAME})\](?!\())"
 )
+_PICTURE = "picture"
 _MOST_REMEMBERED = 1000
 _EXECUTABLE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
@@ -31,7 +37,7 @@ class Citation(NamedTuple):
     name: str
     """A path, relative to the folder of the session or absolute, an address, or `text:NAME`."""
     unit: str
-    """`p` for pages; empty for lines."""
+    """`p` for pages, `picture` for a picture; empty for lines."""
     first: int
     last: int
     text: str
@@ -46,6 +52,8 @@ def find_citations(text: str) -> Iterator[Citation]:
 
 
 def read_citation(found: re.Match[str]) -> Citation:
+    if found["first"] is None:
+        return Citation(found["name"], _PICTURE, 0, 0, found[0])
     first = int(found["first"])
     return Citation(found["name"], found["unit"], first, int(found["last"] or first), found[0])
 
@@ -65,7 +73,7 @@ class CitedFiles:
     def find(self, text: str) -> Mapping[str, CitedFile]:
         """Return citation -> file for the citations in a text that name a file. Implements
         `FindCitedFiles`."""
-        if ":" not in text:
+        if "[" not in text:
             return {}
         found = {one.text: self._remember(one) for one in find_citations(text)}
         return {citation: file for citation, file in found.items() if file is not None}

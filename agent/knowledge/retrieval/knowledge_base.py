@@ -6,7 +6,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from inspect import isawaitable
 from pathlib import Path
-from typing import Self, TypeVar, cast
+from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 from ....state.databases.database import Database, open_database
 from ....state.errors import UsageError
@@ -15,6 +15,8 @@ from ....state.search.knowledge_rows import StoredBase
 from ....state.search.ranking import fuse_ranks
 from ...config.data_folder import make_private
 from ...config.load import load_settings
+from ...sdk.agent import Agent
+from ...sdk.open_sessions import OpenSessions
 from ...session.secrets import masker_for
 from .embedding.embedder import Embedder, connect_embedder
 from .indexing.indexer import IndexReport
@@ -23,6 +25,10 @@ from .library import Library
 from .passages import Passage
 from .retrieve_tool import RetrievalResult
 from .scopes import USER_SCOPE, find_project_scope
+
+if TYPE_CHECKING:
+    from ....actions.ports import Model
+    from .retrieval_runtime import RetrievalRuntime
 
 ResultT = TypeVar("ResultT")
 Rewrite = Callable[[str], "str | Sequence[str] | Awaitable[str | Sequence[str]]"]
@@ -46,6 +52,8 @@ class KnowledgeBase:
         threshold: The least `Passage.score` of a result, from 0 to 1.
         rewrite, rerank: Functions, sync or async, that change the query before and the order after a search.
         private_addresses: Whether pages of private networks and of this machine may be added.
+        describe: The model that describes pictures, so that they are found by what they show:
+            `PROVIDER/MODEL` or a `Model`. None: they are found by their names.
         env: The environment variables to use instead of those of the process.
 
     All methods raise `SandburError`; the message says what to do. Secrets are masked before anything is
@@ -63,6 +71,7 @@ class KnowledgeBase:
         rewrite: Rewrite | None = None,
         rerank: Rerank | None = None,
         private_addresses: bool = False,
+        describe: str | Model | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:
         if not 0 <= threshold <= 1:
@@ -74,6 +83,7 @@ class KnowledgeBase:
         self._threshold = threshold
         self._rewrite, self._rerank = rewrite, rerank
         self._has_private_addresses = private_addresses
+        self._describe_by = describe
         self._env = os.environ if env is None else env
         self._opened: tuple[Database, Library] | None = None
 
@@ -106,7 +116,7 @@ class KnowledgeBase:
         base = await library.open_base(self.name, self._scope)
         if source is not None:
             report = await library.add(base, source)
-            await library.embed(base)
+            await self._complete(library, base, report)
             return report
         if not name or not name.isprintable():
             raise UsageError("A text needs a name.", 'Write add(text=..., name="notes.md").')
@@ -119,8 +129,23 @@ class KnowledgeBase:
         library = await self._open()
         base = await library.open_base(self.name, self._scope)
         report = await library.update(base)
-        await library.embed(base)
+        await self._complete(library, base, report)
         return report
+
+    async def _complete(self, library: Library, base: StoredBase, report: IndexReport) -> None:
+        """Make the descriptions and the vectors that a base lacks."""
+        if self._describe_by is not None:
+            opened = Agent(name="index", store=self._store, env=self._env, planning="off")
+            opener = OpenSessions(lambda: opened.definition, self._env)
+            await opener.enter()
+            try:
+                found = cast("RetrievalRuntime", opener.runtime.start_extension("retrieval"))
+                describer = found.make_describer(self._describe_by, opener.runtime.settings.cwd)
+                described = await library.describe(base, describer)
+            finally:
+                await opener.exit()
+            report.described, report.undescribed = described.described, described.problems
+        await library.embed(base)
 
     async def remove(self, source: str | Path | None = None) -> int:
         """Remove what was added, or the whole base; return the number of removed files and pages."""

@@ -22,8 +22,10 @@ from ....state.search.knowledge_rows import (
 from ....state.search.vectors import Neighbor
 from .embedding.base_vectors import BaseVectors
 from .embedding.embedder import Embedder
+from .indexing.descriptions import Announce, DescriptionReport, Descriptions
 from .indexing.indexer import Indexer, IndexReport, measure_age_s
 from .indexing.page_fetcher import PageFetcher, is_address
+from .indexing.picture_describer import PictureDescriber
 from .indexing.source_reader import ReadSource, find_obstacle, find_version, split_source
 from .passages import TEXT_PREFIX, Passage, make_passage, select_passages
 
@@ -145,6 +147,17 @@ class Library:
         if is_new_model:
             base = await run_in_thread(self.rows.remove_vectors, base)
         await self._vectors.complete(base, show, may_reuse=not is_new_model)
+
+    async def describe(
+        self,
+        base: StoredBase,
+        describer: PictureDescriber,
+        announce: Announce = lambda sentence: None,
+        show: _Show = _show_nothing,
+    ) -> DescriptionReport:
+        """Describe the pictures of a base that have no description; see `Descriptions.complete`."""
+        base = await self._reload(base)
+        return await Descriptions(self.rows, base, self._masker).complete(describer, announce, show)
 
     async def refresh(self, bases: Sequence[StoredBase]) -> list[str]:
         """Index changed files of bases that were not looked at for long; return notices.

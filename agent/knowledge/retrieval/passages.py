@@ -28,10 +28,11 @@ class Passage:
     unit: Unit
     """What `first` and `last` count."""
     first: int
-    """The first line or page, counted from 1."""
+    """The first line or page, counted from 1; 0 for a picture."""
     last: int
     title: str
-    """The headings above the passage, or the qualified name of the definition; may be empty."""
+    """The headings above the passage, the qualified name of the definition, or who described the picture;
+    may be empty."""
     text: str
     digest: str
     """The SHA-256 of the source as it was indexed."""
@@ -49,6 +50,8 @@ class Passage:
 
 
 def format_place(name: str, unit: Unit, first: int, last: int) -> str:
+    if unit == "picture":
+        return name
     mark = "p" if unit == "page" else ""
     return f"{name}:{mark}{first}" + (f"-{last}" if last != first else "")
 

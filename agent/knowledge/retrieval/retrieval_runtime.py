@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....actions.ports import ToolSource
 from ....state.search import open_knowledge_tables
@@ -16,8 +16,13 @@ from ...runtime.agent_definition import Definition
 from ...runtime.extension_runtime import ExtensionRuntime, PromptSection
 from .scopes import PROJECT_BASE, find_project_scope, list_scopes
 
+if TYPE_CHECKING:
+    from ....actions.ports import Model
+    from .indexing.picture_describer import PictureDescriber
+
 _TOOL = ".agent.knowledge.retrieval.retrieve_tool"
 _LINKS = ".agent.knowledge.retrieval.cited_files:make_link_finder"
+_DESCRIBER = ".agent.knowledge.retrieval.indexing.picture_describer:PictureDescriber"
 _ROWS = ".state.search.knowledge_rows:KnowledgeRows"
 _OF_FOLDER = ".agent.knowledge.retrieval.session_bases:make_tool_source"
 
@@ -54,6 +59,11 @@ class RetrievalRuntime(ExtensionRuntime):
         settings = self.process.settings_of_folder(cwd)
         make_own: Any = load(_OF_FOLDER)
         return (make_own(self.process.store, settings, self.process.env, cwd, session.knowledge),)
+
+    def make_describer(self, model: str | Model, cwd: Path) -> PictureDescriber:
+        """Return what describes the pictures in a folder by a model."""
+        make: Any = load(_DESCRIBER)
+        return make(self.process, model, cwd)
 
     def link_finder(self, session: SessionSettings) -> FindCitedFiles | None:
         make: Any = load(_LINKS)

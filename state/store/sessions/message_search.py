@@ -9,6 +9,7 @@ from ...databases.schema import make_index_key
 from ...errors import GuardFailed
 from ...process.crashpoints import reach
 from ...search.documents import DocumentIndex, IndexedText
+from ..journal import load_output
 from ..recording import Reference, StepFold, load_messages, load_state
 from .message_sources import (
     MessageSource,
@@ -24,6 +25,9 @@ PASSAGE_CHARS = 800
 """The most characters of a passage, which is a part of a message that is found by itself."""
 _OVERLAP_CHARS = 160
 """How much of a passage the next one repeats, so that no sentence is only in halves."""
+MOST_OUTPUT_CHARS = 100_000
+"""How much of the whole output of a call is searched, from its beginning on."""
+_MOST_OUTPUT_BYTES = 4 * MOST_OUTPUT_CHARS
 _MESSAGES_AT_ONCE = 200
 _NOTICE_FROM_MESSAGES = 10_000
 _DIGITS = (6, 8, 7, 8)
@@ -39,7 +43,7 @@ class FoundPassage(NamedTuple):
     log: int
     position: int
     start: int
-    """The first character of the passage in the text of its message, as `flatten_message` returns it."""
+    """The first character of the passage in the text of its message, as `load_text` returns it."""
     seq: int
     """The step that added the message."""
 
@@ -64,6 +68,21 @@ def flatten_message(message: Message | None, hidden: Collection[str] = ()) -> st
     )
     calls = (describe_call(use) for use in message.tool_uses if use.tool not in hidden)
     return "\n".join(part for part in (message.text, *calls, *results) if part.strip())
+
+
+def load_text(
+    database: Database, session_id: str, message: Message | None, hidden: Collection[str] = ()
+) -> str:
+    """Return the text of a message of a session as `flatten_message` does, and after it the whole outputs of
+    calls whose results in the message are shortened, up to `MOST_OUTPUT_CHARS` of each.
+    """
+    text = flatten_message(message, hidden)
+    if message is None or not message.tool_results or not text:
+        return text
+    shown = (one for one in message.tool_results if one.tool not in hidden and not one.put_away)
+    outputs = (load_output(database, session_id, one.call_id) for one in shown)
+    wholes = [one[:_MOST_OUTPUT_BYTES].decode("utf-8", "replace") for one in outputs if one]
+    return "\n".join([text, *(one[:MOST_OUTPUT_CHARS] for one in wholes)])
 
 
 def describe_call(use: ToolUse) -> str:
@@ -245,13 +264,17 @@ class MessageSearch:
             messages = load_messages(self._database, source.session_id, log, first, end)
             known[log] = end
             for position, seq in new.items():
-                yield from self._make_passages(prefix, (log, position, seq), messages)
+                yield from self._make_passages(source.session_id, prefix, (log, position, seq), messages)
 
     def _make_passages(
-        self, prefix: str, place: tuple[int, int, int], messages: Mapping[int, Message | None]
+        self,
+        source: str,
+        prefix: str,
+        place: tuple[int, int, int],
+        messages: Mapping[int, Message | None],
     ) -> Iterator[Statement]:
         log, position, seq = place
-        text = flatten_message(messages.get(position), self._hidden)
+        text = load_text(self._database, source, messages.get(position), self._hidden)
         for start, passage in split_text(text) if text else ():
             document = IndexedText(_make_id(prefix, log, position, start, seq), passage, has_word_ends=False)
             yield from self._index.put(self._collection, document)

@@ -452,6 +452,8 @@ def list_due_runs(database: Database, tenant: str, now: datetime | None = None) 
         " JOIN heads h ON h.session_id = s.id LEFT JOIN workers w ON w.id = h.owner"
         # A session without steps has no message to answer.
         " WHERE s.tenant = ? AND h.last_seq >= 0"
+        # The extension that began a session without a call goes on with it.
+        " AND (s.parent_session IS NULL OR s.parent_call <> '')"
         " AND (h.status = 'running' OR (h.wake_at <> '' AND h.wake_at <= ?)) ORDER BY h.updated_at, s.id",
         (tenant, format_time(now := now or database.now())),
     )

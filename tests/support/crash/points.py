@@ -23,6 +23,7 @@ OF_OTHER_TESTS = {
     "knowledge_committed": "databases/texts/test_knowledge_bases.py",
     "vectors_before_commit": "databases/texts/test_knowledge_vectors.py",
     "vectors_committed": "databases/texts/test_knowledge_vectors.py",
+    "picture_described": "databases/texts/test_knowledge_pictures.py",
     "fact_change_planned": "databases/texts/test_fact_kills.py",
     "fact_change_committed": "databases/texts/test_fact_kills.py",
     "memory_before_change": "crash/agents/test_memory_kills.py",

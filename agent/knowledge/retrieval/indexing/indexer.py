@@ -26,7 +26,10 @@ from .....state.search.knowledge_rows import (
     StoredSource,
     make_id,
 )
+from .descriptions import add_description, read_description
 from .page_fetcher import PageFetcher, is_address
+from .picture_describer import PictureDescription
+from .picture_reader import is_outdated
 from .source_reader import ReadSource, find_obstacle, find_version, read_content, split_source
 
 if TYPE_CHECKING:
@@ -57,6 +60,10 @@ class IndexReport:
     """The path of each file that is not searched, and why, as a clause."""
     changes: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """`added`, `changed` or `removed`, and the path of the file; the first ones, if they are many."""
+    described: int = 0
+    """The pictures that a model described."""
+    undescribed: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    """The path of each picture that it did not describe, and why, as a sentence."""
     is_complete: bool = True
     """False if the time was over before every file was read."""
 
@@ -92,6 +99,8 @@ class Indexer:
         self._pages = pages
         self._show = show
         self._deadline = None if most_s is None else time.monotonic() + most_s
+        self._described: dict[str, PictureDescription] | None = None
+        """Digest -> description of the pictures of all bases; None until one is needed."""
         self._group: list[SourceChange] = []
         self._group_chars = 0
 
@@ -144,7 +153,8 @@ class Indexer:
         version = find_version(path)
         if version is None:
             return
-        if stored is not None and version == (stored.size, stored.modified_ns):
+        is_same = stored is not None and version == (stored.size, stored.modified_ns)
+        if stored is not None and is_same and not is_outdated(path, stored.problem):
             self._keep(stored)
             return
         if obstacle := find_obstacle(path, version.size):
@@ -182,12 +192,14 @@ class Indexer:
         """Add a source to the group. `name` is its file name if its path does not end with it."""
         source_id = make_id(self.base.id, path)
         is_same = stored is not None and stored.digest == read.digest and bool(read.digest)
-        if stored is not None and is_same:
+        if stored is not None and is_same and not is_outdated(path, stored.problem):
             source = stored._replace(size=read.size, modified_ns=read.modified_ns)
             self._keep(stored)
             self._group.append(SourceChange(source, None, stored.chunks))
         else:
-            read = await split_source(content, read, name or path, self._masker)
+            folder = Path(root.location).parent
+            read = await split_source(content, read, name or path, self._masker, str(folder))
+            read = await self._keep_description(read)
             source = StoredSource(source_id, root.id, path, read.size, read.modified_ns, read.digest,
                                   len(read.chunks), read.problem)  # fmt: skip
             self._count(stored, read, path)
@@ -196,6 +208,17 @@ class Indexer:
             self._group_chars += sum(len(chunk.text) for chunk in read.chunks)
         if len(self._group) >= _GROUP_FILES or self._group_chars >= _GROUP_CHARS:
             await self._write_group()
+
+    async def _keep_description(self, read: ReadSource) -> ReadSource:
+        """Return a source with the description of its picture, if the same content has one elsewhere."""
+        if not (read.chunks and read.chunks[0].unit == "picture"):
+            return read
+        if self._described is None:
+            pictures = await run_in_thread(self._rows.list_described)
+            self._described = {one.source.digest: read_description(one.chunk) for one in pictures}
+        if (found := self._described.get(read.digest)) is None:
+            return read
+        return read._replace(chunks=[add_description(read.chunks[0], found, self._masker)])
 
     def _count(self, stored: StoredSource | None, read: ReadSource, path: str) -> None:
         if read.problem:

@@ -21,6 +21,7 @@ from .....state.search.knowledge_rows import StoredChunk, Unit
 from ..chunking.code_chunks import chunk_code, has_grammar
 from ..chunking.line_chunks import MOST_CHARS, Chunk, chunk_lines
 from ..chunking.structured_chunks import chunk_markdown, chunk_python
+from .picture_reader import has_picture_name, is_picture, make_picture_words
 
 if TYPE_CHECKING:
     from .....actions.ports import Masker
@@ -103,11 +104,19 @@ def read_file_content(path: str) -> FileContent:
     return FileContent(read.digest, text.count("\n") + (bool(text) and not text.endswith("\n")))
 
 
-async def split_source(content: bytes, read: ReadSource, path: str, masker: Masker) -> ReadSource:
-    """Return a source with the chunks of its content. `path` is a path or an address."""
+async def split_source(
+    content: bytes, read: ReadSource, path: str, masker: Masker, folder: str = ""
+) -> ReadSource:
+    """Return a source with the chunks of its content. `path` is a path or an address.
+
+    A picture is found by the words of its path below `folder`.
+    """
     if read.problem:
         return read
     try:
+        if is_picture(content):
+            words = masker.text(await run_in_thread(make_picture_words, path, folder, content))
+            return read._replace(chunks=[StoredChunk("picture", 0, 0, "", _clean(words))])
         unit, chunks = await _split(content, path, masker)
     except UsageError as error:
         return read._replace(problem=f"{error.message} {error.hint or ''}".strip().rstrip("."))
@@ -124,7 +133,8 @@ async def _split(content: bytes, path: str, masker: Masker) -> tuple[Unit, list[
         return "line", chunk_markdown(mask_lines(_unify(text), masker))
     form = detect_text_form(content)
     if form is None:
-        raise UsageError(f"it is not text ({name_binary_kind(content[:SAMPLE_BYTES])})")
+        wanted = "a picture that models see" if has_picture_name(path) else "text"
+        raise UsageError(f"it is not {wanted} ({name_binary_kind(content[:SAMPLE_BYTES])})")
     return "line", split_text(_unify(form.decode(content)), path, masker)
 
 

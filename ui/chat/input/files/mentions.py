@@ -5,9 +5,9 @@ import shlex
 from pathlib import Path
 from urllib.parse import unquote
 
+from .....state.conversation.attached_texts import remove_files
 from .....state.conversation.media_types import SUFFIXES
 
-_FILE = re.compile(r"\n*<(file|folder) path=[^\n]*>\n.*?\n</\1>", re.DOTALL)
 _FILE_IN_LINE = re.compile(r"\s<(?:file|folder) path=\".*")
 MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|([^\s"]+))')
 ATTACHABLE_FILES = tuple(SUFFIXES)
@@ -16,7 +16,7 @@ ATTACHABLE_FILES = tuple(SUFFIXES)
 
 def without_files(text: str) -> str:
     """Return a message without the texts of attached files."""
-    return _FILE.sub("", text) if "\n</f" in text else text
+    return remove_files(text)
 
 
 def line_without_files(line: str) -> str:

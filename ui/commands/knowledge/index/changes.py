@@ -27,8 +27,9 @@ async def add(command: IndexCommand) -> int:
         with exit_on_signals(), ProgressLine("Indexing file") as progress:
             report = await opened.library.add(base, command.what, progress.show)
         _print_report(report, base.name, opened)
+        is_described = await _describe(opened, base, command.describe)
         await _embed(opened, base)
-    return 0
+    return 0 if is_described else 1
 
 
 async def update(command: IndexCommand) -> int:
@@ -38,16 +39,35 @@ async def update(command: IndexCommand) -> int:
             bases = [await opened.find_base()]
         else:
             bases = await opened.library.list_bases(opened.scopes)
+        is_described = True
         for base in bases:
             with exit_on_signals(), ProgressLine("Indexing file") as progress:
                 report = await opened.library.update(base, progress.show)
             _print_report(report, base.name, opened)
+            is_described &= await _describe(opened, base, command.describe)
             await _embed(opened, base, command.reembed)
         if not bases:
             say("There are no knowledge bases here. Make one: sandbur index add DIR")
         if command.watch and bases:
-            await watch(opened, bases)
-    return 0
+            await watch(opened, bases, command.describe)
+    return 0 if is_described else 1
+
+
+async def _describe(opened: OpenedLibrary, base: StoredBase, model: str) -> bool:
+    """Let a model describe the pictures that have no description; return whether that worked for all."""
+    if not model:
+        return True
+    describer = opened.make_describer(model)
+    with exit_on_signals(), ProgressLine("Describing picture") as progress:
+        report = await opened.library.describe(base, describer, say, progress.show)
+    if report.described:
+        pictures = "1 picture has" if report.described == 1 else f"{report.described:,} pictures have"
+        say(f"{pictures} a description now.")
+    for why, count in count_by_reason(report.problems).items():
+        paths = [name_source(path, opened.cwd) for path, reason in report.problems if reason == why]
+        more = f" and {count - _MOST_NAMED:,} more" if count > _MOST_NAMED else ""
+        say(one_line(f"Not described: {', '.join(paths[:_MOST_NAMED])}{more}: {why}"))
+    return not report.problems
 
 
 async def _embed(opened: OpenedLibrary, base: StoredBase, is_new_model: bool = False) -> None:

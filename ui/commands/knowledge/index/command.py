@@ -15,9 +15,11 @@ _BASE = ("--base", "--user")
 class IndexCommand(ActionCommand):
     GROUPS = ("place",)
     ACTIONS: ClassVar[Mapping[str, Action]] = {
-        "add": Action("DIR|FILE|URL", "add a folder, a file or a page, and make it searchable", _BASE, (
+        "add": Action("DIR|FILE|URL", "add a folder, a file or a page, and make it searchable",
+                      (*_BASE, "--describe"), (
             ("sandbur index add docs", "sessions of this project can search it from now on"),
             ("sandbur index add https://example.com/manual.html --base manuals", "another base"),
+            ("sandbur index add screenshots --describe MODEL", "pictures are found by what they show"),
             ("sandbur index add ~/notes --base notes --user", "a base for all projects"),
         ), home="changes.add"),
         "list": Action("", "the knowledge bases of this folder, and what they contain",
@@ -27,7 +29,7 @@ class IndexCommand(ActionCommand):
             ("sandbur index search 'how do I resume a session?'", ""),
         ), home="listing.search"),
         "update": Action("", "index what has changed, and remove what is gone",
-                         (*_BASE, "--reembed", "--watch"), (
+                         (*_BASE, "--describe", "--reembed", "--watch"), (
             ("sandbur index update --watch", "follow the files until Ctrl-C"),
         ), home="changes.update"),
         "remove": Action("[DIR|FILE|URL]", "remove what was added; without it, the whole base",
@@ -42,6 +44,9 @@ class IndexCommand(ActionCommand):
     user: bool = switch("--user", "a knowledge base for all projects, and not for this one")
     limit: int = flag(
         "--limit", f"search: the best N (default {_MOST_FOUND})", _MOST_FOUND, type=count, metavar="N"
+    )
+    describe: str = flag(
+        "--describe", "add, update: MODEL describes pictures, one request for each", "", metavar="MODEL"
     )
     reembed: bool = switch("--reembed", "update: new vectors, by the model of the setting `embeddings`")
     watch: bool = switch("--watch", "update: follow the files until Ctrl-C, a line per change")
@@ -60,6 +65,7 @@ class IndexCommand(ActionCommand):
         given = {
             "--json": self.json,
             "--yes": self.yes,
+            "--describe": bool(self.describe),
             "--reembed": self.reembed,
             "--watch": self.watch,
             "--limit": self.limit != _MOST_FOUND,

@@ -38,7 +38,7 @@ async def list_bases(command: IndexCommand) -> int:
 
 def _describe_base(opened: OpenedLibrary, base: StoredBase) -> dict[str, Any]:
     rows = opened.library.rows
-    sources = rows.list_sources(base)
+    sources, pictures = rows.list_sources(base), rows.list_pictures(base)
     return {
         "name": base.name,
         "scope": "project" if base.scope else "user",
@@ -46,6 +46,8 @@ def _describe_base(opened: OpenedLibrary, base: StoredBase) -> dict[str, Any]:
         "files": sum(source.chunks > 0 for source in sources),
         "left_out": sum(bool(source.problem) for source in sources),
         "chunks": sum(source.chunks for source in sources),
+        "pictures": len(pictures),
+        "described": sum(bool(one.chunk.title) for one in pictures),
         "embeddings": base.model or None,
         "added": [
             {"location": root.location, "indexed_at": root.looked_at or None}
@@ -58,6 +60,8 @@ def _format_base(row: dict[str, Any]) -> Iterator[str]:
     where = "this project" if row["scope"] == "project" else "all projects"
     vectors = f", embeddings {row['embeddings']}" if row["embeddings"] else ""
     counts = f"{format_count(row['files'], 'file')}, {format_count(row['chunks'], 'passage')}"
+    if row["pictures"]:
+        counts += f", {format_count(row['pictures'], 'picture')}, {row['described']:,} of them described"
     yield f"{row['name']}  ({where}: {counts}{vectors})"
     for root in row["added"]:
         state = "" if root["indexed_at"] else "  (not finished: run `sandbur index update`)"

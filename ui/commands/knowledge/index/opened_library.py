@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from .....actions.tools.web.web_fetch import WebFetch
 from .....agent.config.settings import Settings
@@ -23,6 +23,10 @@ from .....state.search.knowledge_rows import StoredBase
 from ....cli.open_session import open_runtime
 from .command import IndexCommand
 
+if TYPE_CHECKING:
+    from .....agent.knowledge.retrieval.indexing.picture_describer import PictureDescriber
+    from .....agent.knowledge.retrieval.retrieval_runtime import RetrievalRuntime
+
 
 @dataclass(frozen=True, slots=True)
 class OpenedLibrary:
@@ -31,6 +35,8 @@ class OpenedLibrary:
     scopes: tuple[str, ...]
     """The scopes of the command: that of the project and that for all projects, or only the latter."""
     base_name: str
+    make_describer: Callable[[str], PictureDescriber]
+    """Returns what describes pictures by a model of this name."""
 
     async def open_base(self) -> StoredBase:
         """Return the base of the command, which is created if it is missing."""
@@ -55,7 +61,14 @@ async def open_library(command: IndexCommand) -> AsyncGenerator[OpenedLibrary]:
         embedder = find_embedder(settings, os.environ)
         library = Library(store.database, store.tenant, masker, make_fetcher(settings), embedder)
         of_project = () if command.user else (find_project_scope(settings.cwd),)
-        yield OpenedLibrary(library, settings.cwd, (*of_project, USER_SCOPE), command.base or PROJECT_BASE)
+        retrieval = cast("RetrievalRuntime", runtime.start_extension("retrieval"))
+        yield OpenedLibrary(
+            library,
+            settings.cwd,
+            (*of_project, USER_SCOPE),
+            command.base or PROJECT_BASE,
+            lambda model: retrieval.make_describer(model, settings.cwd),
+        )
 
 
 def make_fetcher(settings: Settings) -> PageFetcher:

@@ -21,12 +21,13 @@ _LEAST_PAUSES = 9
 at most."""
 
 
-async def watch(opened: OpenedLibrary, bases: Sequence[StoredBase]) -> None:
+async def watch(opened: OpenedLibrary, bases: Sequence[StoredBase], describes: str = "") -> None:
     """Compare the files with the bases again and again, and print a line for each change.
 
-    It ends when all bases were removed. A signal ends the process.
+    `describes` is the model that describes new pictures; empty: none does. It ends when all bases were
+    removed. A signal ends the process.
     """
-    watchers = [_Watcher(opened, base) for base in bases]
+    watchers = [_Watcher(opened, base, describes) for base in bases]
     say("Watching. Ctrl-C ends it.")
     pause_s = _FIRST_S
     with exit_on_signals():
@@ -43,10 +44,12 @@ async def watch(opened: OpenedLibrary, bases: Sequence[StoredBase]) -> None:
 class _Watcher:
     """Follows one base."""
 
-    def __init__(self, opened: OpenedLibrary, base: StoredBase) -> None:
+    def __init__(self, opened: OpenedLibrary, base: StoredBase, describes: str) -> None:
         self._opened = opened
         self._base = base
-        self._lacks_vectors = False
+        self._describer = opened.make_describer(describes) if describes else None
+        self._is_incomplete = False
+        """Whether there may be passages without vectors, and pictures without descriptions."""
         self._problem = ""
         """The last sentence that was printed, which is not printed again."""
 
@@ -59,16 +62,24 @@ class _Watcher:
             report = await self._opened.library.update_files(self._base)
             for what, path in report.changes:
                 put(one_line(f"{what}  {name_source(path, self._opened.cwd)}"))
-            self._lacks_vectors |= bool(report.changes)
-            if self._lacks_vectors:
-                await self._opened.library.embed(self._base)
-                self._lacks_vectors = False
+            self._is_incomplete |= bool(report.changes)
+            if self._is_incomplete:
+                await self._complete()
+                self._is_incomplete = False
         except SandburError as problem:
             # What fails now may work at the next look: another process, or a server that is down.
             self._say(f"{problem.message} {problem.hint or ''}".strip())
             return False
         self._problem = ""
         return bool(report.changes)
+
+    async def _complete(self) -> None:
+        library = self._opened.library
+        if self._describer is not None:
+            report = await library.describe(self._base, self._describer, say)
+            for path, why in report.problems:
+                say(one_line(f"Not described: {name_source(path, self._opened.cwd)}: {why}"))
+        await library.embed(self._base)
 
     def _say(self, problem: str) -> None:
         if problem != self._problem:

@@ -1,6 +1,10 @@
 """`recall` finds what a session no longer has in view: its old messages, results and sub-agents."""
 
+import asyncio
 from pathlib import Path
+
+import pytest
+from support.stores.databases import DATABASES, UrlOf
 
 from sandbur import Agent, Memory, tool
 from sandbur.testing import ScriptedModel, ToolCall
@@ -73,3 +77,50 @@ async def test_a_session_that_extracted_facts_shows_no_message_twice(tmp_path: P
     found = find_results(model)[-1]
     assert found.count("The bittern nests in reeds.") == 1
     assert "sub-agent" not in found
+
+
+@tool(effect="read")
+def read_long_log() -> str:
+    """Read a log that is too long for one result."""
+    before, after = ("".join(f"{name} line {n} is dull. " for n in range(3000)) for name in ("Early", "Late"))
+    return f"{before}The valve of boiler 17 was replaced by Quentin in Marseille. {after}"
+
+
+@pytest.mark.parametrize("kind", DATABASES)
+async def test_what_a_shortened_result_left_out_is_found_and_read_on(
+    kind: str, url_of: UrlOf, tmp_path: Path
+) -> None:
+    store = await asyncio.to_thread(url_of, kind, tmp_path)
+
+    async def run(message: str, *turns: ToolCall | str) -> list[str]:
+        model = ScriptedModel([*turns, "x"])
+        agent = Agent(model, memory="agent", tools=[read_long_log], cwd=tmp_path, store=store)
+        await agent.run(message, session_id="long-log")
+        return find_results(model)
+
+    (shortened,) = await run("Read the log.", ToolCall("read_long_log"))
+    assert "Quentin" not in shortened
+    found = (await run("Who?", ToolCall("memory", command="recall", query="boiler valve")))[-1]
+    assert "boiler 17 was replaced by Quentin" in found
+    head = found.partition("[result of read_long_log, handle ")[2].partition("]")[0]
+    assert head
+    assert "in view" not in head
+    reference = found.partition("(goes on: ")[2].partition(" ")[0]
+    rest = (await run("Go on.", ToolCall("memory", command="recall", query=reference)))[-1]
+    assert "Late line 20 is dull." in rest
+
+
+@tool(effect="read", ephemeral=1)
+def read_meter(name: str) -> str:
+    """Read a meter."""
+    return f"Meter {name} shows {name * 3} and was sealed by Quentin{name}."
+
+
+async def test_a_result_that_was_evicted_is_found(tmp_path: Path) -> None:
+    reads = [ToolCall("read_meter", name=name) for name in "abcdefgh"]
+    model = ScriptedModel([*reads, ToolCall("memory", command="recall", query="meter aaa sealed"), "x"])
+    agent = Agent(model, memory="agent", tools=[read_meter], cwd=tmp_path, store=f"sqlite:///{tmp_path}/m.db")
+    await agent.run("Read the meters.")
+    results = find_results(model)
+    assert "This result was put away" in results[0]
+    assert "Meter a shows aaa and was sealed by Quentina." in results[-1]

@@ -9,7 +9,7 @@ from pathlib import Path
 import docx
 import pypdf
 import pytest
-from support.network.web_site import WebSite, page
+from support.network.web_site import WebSite, page, redirect
 
 from sandbur.agent.knowledge.retrieval.indexing.page_fetcher import PageFetcher
 from sandbur.agent.knowledge.retrieval.library import Library
@@ -99,7 +99,7 @@ async def test_secrets_ignored_files_links_and_binaries_are_left_out(store: Stor
     assert report.added == 2
     assert reasons.pop("id_rsa") == reasons.pop("secrets.json") == "it is a file of secrets"
     assert reasons == {
-        "picture.png": "it is not text (PNG image)",
+        "picture.png": "it is a broken picture: its PNG data is not whole",
         "large.txt": "it has 5.6 MB, and the limit is 5.0 MB",
     }
     assert await find(library, base, "walrus", docs) == []
@@ -210,6 +210,24 @@ async def test_pages_of_the_web_are_fetched_by_the_rules_for_addresses(store: St
         assert await library.search("walrus", [base]) == []
         with pytest.raises(UsageError, match="answers with the status 404"):
             await library.add(base, f"{site.url}/missing")
+
+
+async def test_a_loop_of_redirects_and_one_to_another_site_add_nothing(store: Store, tmp_path: Path) -> None:
+    texts = {"/a": redirect("/b"), "/b": redirect("/a"), "/away": redirect("https://other.example/x")}
+    async with WebSite(texts) as site:
+        library = opened(store, tmp_path, lambda url: "deny" if "other.example" in url else "allow")
+        base = await library.open_base("web", "")
+        with pytest.raises(UsageError, match="redirects more than 5 times"):
+            await library.add(base, f"{site.url}/a")
+        with pytest.raises(UsageError, match="redirects to another site"):
+            await library.add(base, f"{site.url}/away")
+        assert library.rows.list_roots(base) == []
+        site.pages["/a"] = page("<p>The walrus.</p>", "text/html")
+        assert (await library.add(base, f"{site.url}/a")).added == 1
+        site.pages["/a"] = redirect("/b")
+        with pytest.raises(UsageError, match="redirects more than 5 times"):
+            await library.update(base)
+        assert len(await library.search("walrus", [base])) == 1  # what was there before stays
 
 
 async def test_a_folder_that_contains_another_one_replaces_it(store: Store, docs: Path) -> None:
