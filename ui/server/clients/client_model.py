@@ -50,6 +50,8 @@ class ClientOperation:
     kind: AnswerKind
     query: str = ""
     """The name of the type of the query; empty: there is none."""
+    needs_query: bool = False
+    """Whether a field of the query is required."""
     body: str = ""
 
     @property
@@ -136,6 +138,7 @@ def _read_operations(
                 answer=answer.get("x-event-schema") or answer["schema"],
                 kind=_KINDS.get(media, "bytes"),
                 query=query.name if query.fields else "",
+                needs_query=any(field.is_required for field in query.fields),
                 body="" if body is None else body["schema"]["$ref"].removeprefix(_REFERENCE),
             )
 

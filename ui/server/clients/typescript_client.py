@@ -85,7 +85,7 @@ def _write_method(operation: ClientOperation) -> str:
         )
     sent = [f'"{operation.method}"', f"`{path}`"]
     if operation.query:
-        arguments.append(f"query: {operation.query} = {{}}")
+        arguments.append(f"query: {operation.query}" + ("" if operation.needs_query else " = {}"))
         sent.append("query")
     elif operation.body:
         arguments.append(f"body: {operation.body}")
