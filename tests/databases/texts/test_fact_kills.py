@@ -40,14 +40,14 @@ def test_a_killed_change_of_facts_happened_wholly_or_not_at_all(
     tmp_path: Path, kind: str, operation: str
 ) -> None:
     with fresh_url(kind, tmp_path) as url:
-        assert run_victim("../stores/fact_victim", url, "fill").code == 0
+        assert run_victim("agents/fact_victim", url, "fill").code == 0
         if operation == "restore":
-            assert run_victim("../stores/fact_victim", url, "forget").code == 0
+            assert run_victim("agents/fact_victim", url, "forget").code == 0
         untouched = look(url)
         for point in (BEFORE, DURING):
-            died = run_victim("../stores/fact_victim", url, operation, point=point)
+            died = run_victim("agents/fact_victim", url, operation, point=point)
             assert died.code == -signal.SIGKILL, died.err
             assert look(url) == untouched
-        died = run_victim("../stores/fact_victim", url, operation, point=AFTER)
+        died = run_victim("agents/fact_victim", url, operation, point=AFTER)
         assert died.code == -signal.SIGKILL, died.err
         assert look(url) == STEPS[operation]

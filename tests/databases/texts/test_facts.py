@@ -305,7 +305,7 @@ def test_threads_that_add_correct_and_forget_at_once_leave_one_order(url: str) -
 def test_processes_that_change_facts_at_once_leave_one_order(tmp_path: Path, kind: str) -> None:
     with fresh_url(kind, tmp_path) as url:
         Store.open(url).close()
-        command = [sys.executable, str(TESTS / "support/stores/fact_victim.py"), url, "crowd"]
+        command = [sys.executable, str(TESTS / "support/victims/agents/fact_victim.py"), url, "crowd"]
         running = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) for _ in range(3)]
         assert [process.communicate()[1] for process in running] == [""] * 3
         store = Store.open(url)

@@ -65,29 +65,29 @@ async def test_files_are_found_on_every_database(url: str, docs: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS)
 async def test_killed_indexing_goes_on_where_it_was(url: str, docs: Path, point: str) -> None:
-    died = run_victim("../stores/knowledge_victim", url, str(docs), "add", point=point)
+    died = run_victim("agents/knowledge_victim", url, str(docs), "add", point=point)
     assert died.code == -signal.SIGKILL, died.err
     if point != "store_in_transaction":
         files, _, _ = await look(url, docs)
         assert files == (64 if point == "knowledge_committed" else 0)
-    again = run_victim("../stores/knowledge_victim", url, str(docs), "add")
+    again = run_victim("agents/knowledge_victim", url, str(docs), "add")
     assert again.code == 0, again.err
     assert await look(url, docs) == (150, 300, 300)
     for n in range(100):
         (docs / f"file{n}.md").unlink()
-    died = run_victim("../stores/knowledge_victim", url, str(docs), "update", point=point)
+    died = run_victim("agents/knowledge_victim", url, str(docs), "update", point=point)
     assert died.code == -signal.SIGKILL, died.err
     await look(url, docs)
-    assert run_victim("../stores/knowledge_victim", url, str(docs), "update").code == 0
+    assert run_victim("agents/knowledge_victim", url, str(docs), "update").code == 0
     assert await look(url, docs) == (50, 100, 100)
 
 
 @pytest.mark.slow
 async def test_a_killed_removal_is_completed_by_the_next_one(url: str, docs: Path) -> None:
-    assert run_victim("../stores/knowledge_victim", url, str(docs), "add").code == 0
-    died = run_victim("../stores/knowledge_victim", url, str(docs), "remove", point="knowledge_committed")
+    assert run_victim("agents/knowledge_victim", url, str(docs), "add").code == 0
+    died = run_victim("agents/knowledge_victim", url, str(docs), "remove", point="knowledge_committed")
     assert died.code == -signal.SIGKILL, died.err
     files, _, _ = await look(url, docs)
     assert files in (0, 150)
-    assert run_victim("../stores/knowledge_victim", url, str(docs), "remove").code == 0
+    assert run_victim("agents/knowledge_victim", url, str(docs), "remove").code == 0
     assert await look(url, docs) == (0, 0, 0)

@@ -57,7 +57,7 @@ def test_killed_while_it_describes_the_next_run_asks_for_the_rest(
     turns = [say(f"A walrus{n} in the snow.") for n in range(6)]
     with ModelServer(turns) as server:
         env = make_env(server, tmp_path)
-        words = ("../stores/picture_victim", url, str(shots))
+        words = ("agents/picture_victim", url, str(shots))
         died = run_victim(*words, point="picture_described", **env)
         assert died.code == -signal.SIGKILL, died.err
         assert len(server.requests) == 4  # so many are described at the same time
@@ -82,7 +82,7 @@ def test_a_killed_request_is_sent_again_once_and_no_run_of_a_person_continues_it
         (shots / f"animal{n}.png").unlink()
     with ModelServer([say("A walrus."), say("A walrus.")]) as server:
         env = make_env(server, tmp_path)
-        words = ("../stores/picture_victim", url, str(shots))
+        words = ("agents/picture_victim", url, str(shots))
         died = run_victim(*words, point="reply_before_commit", **env)
         assert died.code == -signal.SIGKILL, died.err
         store = Store.open(url)

@@ -125,7 +125,7 @@ async def test_killed_between_vectors_the_next_run_makes_the_rest(url: str, docs
         settings = {"OPENAI_API_KEY": "key", "OPENAI_BASE_URL": f"{site.url}/v1"}
 
         async def run(operation: str, at: str = "") -> int:
-            words = ("../stores/knowledge_victim", url, str(docs), operation)
+            words = ("agents/knowledge_victim", url, str(docs), operation)
             return (await asyncio.to_thread(run_victim, *words, point=at, **settings)).code
 
         assert await run("add") == 0

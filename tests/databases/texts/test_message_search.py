@@ -202,9 +202,9 @@ async def test_a_killed_search_is_completed_by_the_next_one(tmp_path: Path, kind
         spawn(store, "c", "s1")
         await ask(store, "c", "another quokka", "ok")
         store.close()
-        died = run_victim("../stores/recall_victim", url, "s1", "quokka", point=point)
+        died = run_victim("agents/recall_victim", url, "s1", "quokka", point=point)
         assert died.code == -signal.SIGKILL, died.err
-        done = run_victim("../stores/recall_victim", url, "s1", "quokka")
+        done = run_victim("agents/recall_victim", url, "s1", "quokka")
         assert sorted(done.out.split("\n")) == ["", "another quokka", "the quokka"], done.err
         store = Store.open(url)
         assert store.database.find_problems() == []
