@@ -11,12 +11,10 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from ....state.errors import ConfigError, SandburError
-from ....state.process.installation import make_install_command
+from ....state.errors import SandburError
 from ..worker_process import WorkerOrder
 
 _CONNECT_S = 120.0
@@ -50,14 +48,6 @@ class ClusterState(NamedTuple):
     actors: Mapping[str, ActorState]
     hosts: tuple[str, ...]
     resources: frozenset[str]
-
-
-def require_ray() -> None:
-    """Raise `ConfigError` if Ray is not installed."""
-    if find_spec("ray") is None:
-        raise ConfigError(
-            "A fleet needs Ray, which is not installed.", f"Install it: {make_install_command('ray')}"
-        )
 
 
 def make_ray_environment(env: Mapping[str, str], home: Path) -> dict[str, str]:

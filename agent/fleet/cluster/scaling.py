@@ -6,11 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ....state.errors import UsageError
-from ....state.store.sessions.workload import WorkerState, Workload
-from .ray_connection import ActorState
+
+if TYPE_CHECKING:
+    from ....state.store.sessions.workload import WorkerState, Workload
+    from .ray_connection import ActorState
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from support.victims.agents.fleet_victim import make_agent
 agent = make_agent(Path(__file__).with_name("log"), effect_s=0.5)
 """
 PATIENCE_S = 300
-BEFORE, LATER = 12, 3
+ADDED = 6
 RUNNING_AT_ONCE = 6
 
 
@@ -38,7 +38,7 @@ class FleetCommands:
         self.folder, self.head = folder, head
         self.url = f"sqlite:///{folder}/store.db"
         self.env = {**head.env, "SANDBUR_STORE": self.url, "SANDBUR_HOME": str(folder / "data")}
-        self.env |= {"SANDBUR_LEASE_S": "4"}
+        self.env |= {"SANDBUR_LEASE_S": "4", "RAY_ADDRESS": head.address}
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -86,22 +86,26 @@ def test_killed_actors_workers_and_heads_lose_nothing_and_repeat_nothing(tmp_pat
     log = tmp_path / "log"
     with open_head(tmp_path / "home") as head:
         commands = FleetCommands(tmp_path, head)
-        add_sessions(commands.url, log, BEFORE, NAME)
         store = Store.open(commands.url)
+        count = 0
 
-        def wait_for_effects() -> None:
-            """Wait for some effects more, so that a kill comes in the middle of others."""
+        def add_work() -> None:
+            """Add sessions, and wait until some calls take effect, so that a kill comes in between."""
+            nonlocal count
+            add_sessions(commands.url, log, ADDED, NAME, first=count)
+            count += ADDED
             wanted = len(log.read_text().split()) + 3
             wait_until(lambda: len(log.read_text().split()) >= wanted, PATIENCE_S)
 
         with run_controller(commands) as controller:
-            wait_for_effects()
-            os.kill(commands.find_running()["actor_pid"], signal.SIGKILL)
-            wait_for_effects()
-            os.kill(commands.find_running()["pid"], signal.SIGKILL)
-            wait_for_effects()
+            for process in ("actor_pid", "pid"):
+                running = commands.find_running()
+                add_work()
+                os.kill(running[process], signal.SIGKILL)
+            add_work()
             head.kill()
-            add_sessions(commands.url, log, LATER, NAME, first=BEFORE)
+            add_sessions(commands.url, log, ADDED, NAME, first=count)
+            count += ADDED
             assert count_unfinished(store)
             assert controller.poll() is None
             head.start()
@@ -113,4 +117,4 @@ def test_killed_actors_workers_and_heads_lose_nothing_and_repeat_nothing(tmp_pat
         assert commands.list_actors() == {}
         store.close()
         wait_until(lambda: not find_processes(commands.url), PATIENCE_S, 0.2)
-    require_all_done(commands.url, log, BEFORE + LATER, may_lack=3 * RUNNING_AT_ONCE)
+    require_all_done(commands.url, log, count, may_lack=3 * RUNNING_AT_ONCE)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import ClassVar
 
-from .....agent.fleet.cluster.ray_connection import require_ray
 from .....agent.fleet.cluster.scaling import Bounds
-from .....state.errors import UsageError
+from .....state.errors import ConfigError, UsageError
+from .....state.process.installation import make_install_command
 from .....state.store.sessions.lanes import check_labels
 from ....cli.argument_types import amount, count, names, one_of, position
 from ....cli.grammar import Action, ActionCommand, flag, switch, word
@@ -74,4 +75,7 @@ class FleetCommand(ActionCommand):
                     "Name what machines of the cluster have as a resource.",
                 )
             self.bounds  # noqa: B018
-        require_ray()
+        if find_spec("ray") is None:
+            raise ConfigError(
+                "A fleet needs Ray, which is not installed.", f"Install it: {make_install_command('ray')}"
+            )
