@@ -410,7 +410,7 @@ def find_key(home: Path) -> bytes | None:
             raise _make_key_error(path, "is not a regular file")
         mode = stat.S_IMODE(status.st_mode)
         if mode & 0o077:
-            with suppress(PermissionError):
+            with suppress(OSError):  # it is another owner's, or on a file system that is read only
                 os.fchmod(descriptor, mode & 0o700)
         return _parse_key(path, file.read(_MOST_BYTES))
 
