@@ -7,7 +7,7 @@ import sys
 from .....state.errors import UsageError
 from .....state.memory.fact_store import Addition
 from .....state.memory.facts import MEMORIES, MOST_TEXT_BYTES, FactScope
-from .....state.memory.origins import FactOrigin, preview_forget_origin
+from .....state.memory.origins import FactOrigin
 from ....chat.decisions.questions import OneKey
 from ....terminal.terminal import is_interactive, put, say
 from ....terminal.text.sanitize import plain
@@ -20,7 +20,7 @@ from .fact_lines import (
     describe_reversal,
     list_rows,
 )
-from .looking import open_memory
+from .looking import open_memory, select_scope
 from .tracing import find_session
 
 
@@ -28,7 +28,7 @@ async def add_fact(command: MemoryCommand) -> int:
     """Add a fact and print its id."""
     text = _read_text(command.words[0])
     async with open_memory(command) as memories:
-        scope = memories.scopes.get(command.scope or "project")
+        scope = select_scope(memories, command.scope or "project")
         sources = [memories.find(one).id for one in command.from_facts]
         added = memories.add(
             text, scope, kind=command.kind, path=make_path(command.path), derived_from=sources
@@ -69,7 +69,7 @@ async def _forget_origin(command: MemoryCommand) -> int:
     """Show everything that came from a call or a session, ask, and forget it."""
     async with open_memory(command) as memories:
         origin = FactOrigin(find_session(memories, command.from_session), command.from_call)
-        cascade = preview_forget_origin(memories.facts, origin)
+        cascade = memories.preview_forget_origin(origin)
         for line in describe_origin_cascade(cascade):
             say(plain(line))
         if not command.yes:

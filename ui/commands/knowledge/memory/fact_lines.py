@@ -47,8 +47,13 @@ def make_object(fact: Fact) -> dict[str, Any]:
     }
 
 
-def describe_fact(fact: Fact, history: Sequence[FactChange], derived: Sequence[Fact]) -> Iterator[str]:
-    """Yield a fact as lines: its text, where it comes from, and what happened to it."""
+def describe_fact(
+    fact: Fact, history: Sequence[FactChange], derived: Sequence[Fact], derived_elsewhere: int
+) -> Iterator[str]:
+    """Yield a fact as lines: its text, where it comes from, and what happened to it.
+
+    `derived_elsewhere` is how many facts of other places were derived from it.
+    """
     yield from plain(fact.text).split("\n")
     yield ""
     yield f"id         {fact.id}"
@@ -62,6 +67,8 @@ def describe_fact(fact: Fact, history: Sequence[FactChange], derived: Sequence[F
         yield f"derived    from {', '.join(fact.derived_from)}"
     for one in derived:
         yield f"source of  {one.id[:ID_CHARS]} {one_line(one.text)[:_MOST_TEXT_CHARS]}"
+    if derived_elsewhere:
+        yield f"source of  {derived_elsewhere} of other projects or agents"
     for change in history:
         why = f": {one_line(change.reason)}" if change.reason else ""
         by = f" by {one_line(change.actor)}" if change.actor else ""

@@ -183,10 +183,12 @@ class _MemoryChat:
 
     async def show(self, fact_id: str) -> None:
         def look() -> list[str]:
-            facts = self._memories.facts
-            fact = facts.find(fact_id)
-            derived = [*facts.rows.load(facts.rows.list_derived([fact.id])).values()]
-            return [*describe_fact(fact, facts.history(fact.id), derived)]
+            memories = self._memories
+            fact = memories.find(fact_id)
+            every = memories.list_derived(fact)
+            derived = [*filter(memories.holds, every)]
+            history = memories.facts.history(fact.id)
+            return [*describe_fact(fact, history, derived, len(every) - len(derived))]
 
         tell(self._context, *await self._offload(look))
 
