@@ -222,7 +222,8 @@ class FactStore:
             cascade = self.preview_forget(fact_id)
             if expected is not None and set(expected) != set(cascade.ids):
                 raise UsageError(
-                    f"What was derived from fact {shorten_id(fact_id)} has changed, so nothing was forgotten.",
+                    f"What was derived from fact {shorten_id(fact_id)} has changed,"
+                    " so nothing was forgotten.",
                     "Look at the list again.",
                 )
             operation.end([cascade.fact, *cascade.derived], "forgotten", fact_id)

@@ -75,7 +75,8 @@ def _find_replacement(
     for new in replacements.values():
         if new.state == "superseded":
             raise UsageError(
-                f"Fact {shorten_id(fact.id)} was corrected, and fact {shorten_id(new.id)}, which replaced it, was corrected again.",
+                f"Fact {shorten_id(fact.id)} was corrected, and fact {shorten_id(new.id)}, which replaced it,"
+                " was corrected again.",
                 f"Restore fact {shorten_id(new.id)} first.",
             )
     return [new for new in replacements.values() if new.state == "valid"]
@@ -105,7 +106,8 @@ def _require_free(rows: FactRows, facts: Sequence[Fact], leaving: set[str]) -> N
         taken = rows.find_valid(fact.scope, "path", fact.path) if fact.path else None
         if taken is not None and taken.id not in leaving:
             raise UsageError(
-                f"Fact {shorten_id(taken.id)} has the path {fact.path} by now, so fact {shorten_id(fact.id)} cannot be restored.",
+                f"Fact {shorten_id(taken.id)} has the path {fact.path} by now,"
+                f" so fact {shorten_id(fact.id)} cannot be restored.",
                 "Move or forget it first.",
             )
 

@@ -63,7 +63,8 @@ class MemoryCommand(ActionCommand):
             ('sandbur memory add "Tests run with uv run pytest"', "for this project"),
             ('sandbur memory add "Answer in German" --scope user', "for all projects"),
         ), home="changing.add_fact"),
-        "edit": Action("ID TEXT", "correct a fact; what was derived from it is forgotten", ("--scope", "--reason"), (
+        "edit": Action("ID TEXT", "correct a fact; what was derived from it is forgotten",
+                       ("--scope", "--reason"), (
             ('sandbur memory edit 3f2a "The port is 9090" --reason "it was moved"', ""),
         ), home="changing.edit_fact"),
         "forget": Action("ID", "forget a fact, with everything that was derived from it",

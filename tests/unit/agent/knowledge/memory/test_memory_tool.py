@@ -198,6 +198,6 @@ async def test_memory_works_on_every_database(kind: str, url_of: UrlOf, tmp_path
         assert found.text == "The port is 9090"
         (old,) = [one for one in await memory.list(all=True) if one.state == "superseded"]
         assert [one.text for one in await memory.restore(old.id)] == ["The port is 8080"]
-        assert [one.text for one in await memory.list()] == ["The port is 8080"]
+        assert [one.text for one in await memory.list(scope="project")] == ["The port is 8080"]
     finally:
         desk.store.close()

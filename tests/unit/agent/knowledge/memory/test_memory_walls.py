@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from support.commands.command import Command, Ended
+from support.network.sandbur_server import serve
 
 from sandbur import Memory
 from sandbur.state.errors import UsageError
@@ -106,3 +107,17 @@ async def test_no_user_of_a_program_reaches_the_facts_of_another(tmp_path: Path,
         await change(bob, of_agent.id)
     assert [one.text for one in await ada.list(scope="user")] == ["My card is blue"]
     assert [one.text for one in await ada.list(scope="agent")] == ["Be short"]
+
+
+async def test_a_server_reaches_by_an_id_what_its_callers_can_list(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/facts.db"
+    elsewhere = await Memory(store, cwd=tmp_path).add("Tests run with make")
+    of_ada = await Memory(store, cwd=tmp_path, user="ada").add("My card is blue", scope="user")
+    of_agent = await Memory(store, cwd=tmp_path, agent="clerk").add("Be short", scope="agent")
+    with serve(tmp_path / "served", store=store) as running:
+        for fact in (elsewhere, of_ada):
+            for method in ("GET", "DELETE"):
+                assert running.ask(method, f"/v1/facts/{fact.id}").status == 404
+        assert running.ask("GET", f"/v1/facts/{of_agent.id}").json["text"] == "Be short"
+        assert running.ask("DELETE", f"/v1/facts/{of_agent.id}").json == {"deleted": [of_agent.id]}
+    assert [one.text for one in await Memory(store, cwd=tmp_path).list()] == ["Tests run with make"]
