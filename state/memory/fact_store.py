@@ -46,6 +46,15 @@ class NewFact(NamedTuple):
     derived_from: tuple[str, ...] = ()
 
 
+class EndedFact(NamedTuple):
+    """A fact that is not valid any more, and what ended it."""
+
+    fact: Fact
+    change: FactChange
+    successor: Fact | None
+    """The fact that replaced it, if it is valid; None if there is none."""
+
+
 class Addition(NamedTuple):
     """The fact that has the text now."""
 
@@ -54,6 +63,8 @@ class Addition(NamedTuple):
     """False: the fact was there and is confirmed."""
     similar: tuple[Fact, ...]
     """Other valid facts of the scope with nearly the same words, the most similar one first."""
+    ended: EndedFact | None = None
+    """A fact with this text that was corrected or forgotten before the new one was added."""
 
 
 class Correction(NamedTuple):
@@ -162,7 +173,19 @@ class FactStore:
         """Add a fact, or confirm the valid fact of the scope with the same text."""
         new = new._replace(text=check_text(new.text), kind=check_kind(new.kind), path=check_path(new.path))
         fact, is_new = self.writer.change(author, lambda operation: self._plan_add(operation, new))
-        return Addition(fact, is_new, find_similar(self, fact))
+        return Addition(fact, is_new, find_similar(self, fact), self._find_ended(fact) if is_new else None)
+
+    def _find_ended(self, fact: Fact) -> EndedFact | None:
+        """Return the fact of the scope with the same text that was corrected or forgotten last."""
+        where = "collection = ? AND text_key = ? AND state IN ('superseded', 'forgotten')"
+        values = (fact.scope.name_collection(self.tenant), make_text_key(fact.text))
+        found = self.rows.select(where, values, "ORDER BY created_at DESC, id DESC LIMIT 1")
+        if not found:
+            return None
+        change = self.rows.load_changes("fact_id = ?", (found[0].id,))[-1]
+        successor = self.rows.load([found[0].superseded_by or ""]).get(found[0].superseded_by or "")
+        is_valid = successor is not None and successor.state == "valid"
+        return EndedFact(found[0], change, successor if is_valid else None)
 
     def confirm(self, fact_id: str, author: Author = UNNAMED) -> Fact:
         """Record that a fact still holds."""

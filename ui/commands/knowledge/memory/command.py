@@ -23,6 +23,7 @@ _FLAGS: Mapping[str, tuple[str, ...]] = {
     "from_session": ("forget",),
     "accept": ("review",),
     "reject": ("review",),
+    "here": ("import",),
 }  # fmt: skip
 """Field of a flag -> the actions that accept it."""
 _WORDS: Mapping[str, tuple[int, int, str]] = {
@@ -89,8 +90,10 @@ class MemoryCommand(ActionCommand):
         "export": Action("[FILE]", "write facts with their history as lines of JSON", ("--scope",), (
             ("sandbur memory export memory.jsonl", "this project and your own facts"),
         ), home="transfer.export_memory"),
-        "import": Action("FILE", "add the facts of an export", ("--scope",), (
-            ("sandbur memory import memory.jsonl --scope project", "all of them for this project"),
+        "import": Action("FILE", "add the facts of an export", ("--here", "--scope"), (
+            ("sandbur memory import memory.jsonl", "each fact where it was: for its project, or for you"),
+            ("sandbur memory import memory.jsonl --here", "those of projects for this project"),
+            ("sandbur memory import memory.jsonl --scope user", "all of them for you"),
         ), home="transfer.import_memory"),
     }  # fmt: skip
     action: str = word("|".join(ACTIONS), None, "list", nargs="?", type=one_of(tuple(ACTIONS)))
@@ -117,6 +120,8 @@ class MemoryCommand(ActionCommand):
         "--reject", "review: reject a proposal; repeatable", (), action="append", metavar="ID"
     )
 
+    here: bool = switch("--here", "import: the facts of projects become facts of this project")
+
     def check(self) -> None:
         """Check the number of words, and that flags belong to the action."""
         least, most, what = _WORDS[self.action]
@@ -129,6 +134,8 @@ class MemoryCommand(ActionCommand):
         if len(self.words) > most:
             hint = f"Put a text in quotes, or see `sandbur memory {self.action} --help`."
             raise UsageError(f"`{self.words[most][:40]}` is one word too many.", hint)
+        if self.here and self.scope:
+            raise UsageError("--here and --scope exclude each other.", "--scope puts all facts there.")
         usual = MemoryCommand()
         for name, actions in _FLAGS.items():
             if self.action not in actions and getattr(self, name) not in (getattr(usual, name), []):
