@@ -66,14 +66,14 @@ async def list_facts(command: MemoryCommand) -> int:
 
 
 async def search_facts(command: MemoryCommand) -> int:
-    """Print the facts that match."""
+    """Print the facts that match; exit code 1 if there are none."""
     async with open_memory(command) as memories:
         scopes = select_scopes(memories, command.scope)
         hits = memories.search(" ".join(command.words), scopes, command.limit or MOST_FOUND)
     print_facts([hit.fact for hit in hits], command.json)
     if not hits and not command.json:
         say("No fact matches.")
-    return 0
+    return 0 if hits else 1
 
 
 async def show_fact(command: MemoryCommand) -> int:

@@ -51,6 +51,8 @@ def test_a_fact_is_added_listed_shown_and_corrected(command: Command) -> None:
     assert run(command, "restore", first).code == 0
     assert run(command, "show", leaf, "--json").result["state"] == "valid"
     assert [one["text"] for one in run(command, "search", "port", "--json").lines] == ["The port is 8080"]
+    none = run(command, "search", "zebra")
+    assert (none.code, none.out, none.err.strip()) == (1, "", "No fact matches.")
 
 
 def test_forgetting_shows_what_goes_along_and_needs_a_yes(command: Command) -> None:
@@ -263,6 +265,16 @@ async def test_the_chat_asks_about_each_proposal(tmp_path: Path) -> None:
         assert "The cat is white" in listed
         assert "blue" not in listed
         assert "No fact waits for you." in await read(desk, "/memory review")
+
+
+async def test_recall_finds_facts_and_messages_together(tmp_path: Path) -> None:
+    async with slash_desk(tmp_path, ScriptedModel(["Fine."])) as desk:
+        assert "Nothing in memory or since the session began matches." in await read(desk, "/recall bittern")
+        await desk.type("/memory add The bittern nests in reeds")
+        found = await read(desk, "/recall nest of the bittern")
+        assert found.startswith("From memory")
+        assert "The bittern nests in reeds" in found
+        assert "Nothing in memory" not in found
 
 
 def test_control_characters_of_a_fact_do_not_reach_the_screen(command: Command) -> None:
