@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
+from .....actions.ports import Verdict
 from .....actions.tools.web.web_fetch import WebFetch
 from .....agent.config.settings import Settings
 from .....agent.knowledge.retrieval.embedding.embedder import find_embedder
@@ -31,6 +32,8 @@ class OpenedLibrary:
     scopes: tuple[str, ...]
     """The scopes of the command: that of the project and that for all projects, or only the latter."""
     base_name: str
+    embeddings: str
+    """The model of the setting `embeddings`; empty if there is none."""
 
     async def open_base(self) -> StoredBase:
         """Return the base of the command, which is created if it is missing."""
@@ -47,6 +50,12 @@ class OpenedLibrary:
         return found[0]
 
 
+def make_update_command(base: StoredBase) -> str:
+    """Return the command that updates a base and makes the vectors that it lacks."""
+    user = "" if base.scope else " --user"
+    return f"sandbur index update --base {shlex.quote(base.name)}{user}"
+
+
 @asynccontextmanager
 async def open_library(command: IndexCommand) -> AsyncGenerator[OpenedLibrary]:
     async with open_runtime(command) as runtime:
@@ -55,7 +64,8 @@ async def open_library(command: IndexCommand) -> AsyncGenerator[OpenedLibrary]:
         embedder = find_embedder(settings, os.environ)
         library = Library(store.database, store.tenant, masker, make_fetcher(settings), embedder)
         of_project = () if command.user else (find_project_scope(settings.cwd),)
-        yield OpenedLibrary(library, settings.cwd, (*of_project, USER_SCOPE), command.base or PROJECT_BASE)
+        scopes, model = (*of_project, USER_SCOPE), "" if embedder is None else embedder.name
+        yield OpenedLibrary(library, settings.cwd, scopes, command.base or PROJECT_BASE, model)
 
 
 def make_fetcher(settings: Settings) -> PageFetcher:
@@ -63,7 +73,7 @@ def make_fetcher(settings: Settings) -> PageFetcher:
     policy = policy_of(settings_of_session(settings, model=""), own_folders(settings, os.environ))
     tool = WebFetch()
 
-    def judge(url: str) -> Literal["allow", "ask", "deny"]:
-        return policy.judge(tool, tool.parse(json.dumps({"url": url})), "interactive").decision
+    def judge(url: str) -> Verdict:
+        return policy.judge(tool, tool.parse(json.dumps({"url": url})), "interactive")
 
     return PageFetcher(judge)
