@@ -88,12 +88,12 @@ def import_facts(
     if check is not None:
         for fact in facts:
             check(fact.text, fact.path)
-    counts = (0, 0, 0)
+    counts: tuple[int, int, int] = (0, 0, 0)
     known: dict[str, str] = {}
     for begin in range(0, len(facts), _AT_ONCE):
         some = facts[begin : begin + _AT_ONCE]
         added = store.writer.change(author, _Import(store, some, known).plan)
-        counts = tuple(one + other for one, other in zip(counts, added, strict=True))
+        counts = counts[0] + added[0], counts[1] + added[1], counts[2] + added[2]
     return ImportedFacts(*counts, Counter(fact.scope for fact in facts))
 
 

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable
 
 from .....actions.ports import Verdict
-from .....actions.tools.web.addresses import private_host
 from .....actions.tools.web.exchange import Judgements, WebAnswer, WebProblem, WebRequest
 from .....actions.tools.web.web_fetch import read_text
 from .....actions.tools.web.web_tool import connect_web
@@ -79,14 +78,12 @@ def _require_no_denial(url: WebUrl, verdict: Verdict) -> None:
     """Raise `UsageError` if a rule denies an address, or if it is private and no rule allows it."""
     if verdict.decision != "deny":
         return
-    meaning = private_host(url.host)
-    if not verdict.rule and meaning is not None:
+    if verdict.rule:
         raise UsageError(
-            f"{url} is not fetched: its address belongs to {meaning}, and no rule allows it.",
-            f'Add a rule to config.toml: allow = ["web_fetch({url.origin}/*)"]',
+            f"The rule {verdict.rule} denies {url}.",
+            "Change the rule in config.toml, or name another address.",
         )
-    why = f"The rule {verdict.rule} denies" if verdict.rule else "Your rules deny"
-    raise UsageError(f"{why} {url}.", "Change the rule in config.toml, or name another address.")
+    raise UsageError(f"{url} is not fetched: {verdict.reason}.", "Rules are in `allow` of config.toml.")
 
 
 def _require_page(url: str, answer: WebAnswer) -> None:

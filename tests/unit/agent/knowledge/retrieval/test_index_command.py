@@ -71,7 +71,7 @@ def test_a_whole_base_is_removed_only_after_consent(command: Command, docs: Path
         (("update", "--base", "gone"), "There is no knowledge base 'gone' here."),
         (
             ("add", "http://127.0.0.1:9/x"),
-            "its address belongs to this machine, and no rule allows it.",
+            "such as web_fetch(http://127.0.0.1:9/*). Rules are in `allow` of",
         ),
         (("add", "ftp://x/y"), "ftp://x/y cannot be added: ftp is not supported."),
         (("dance",), "sandbur: `dance` is not a known value; the values are add, list"),
