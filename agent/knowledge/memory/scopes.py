@@ -66,7 +66,8 @@ def widen_scopes(scopes: MemoryScopes, name: str, cwd: Path) -> MemoryScopes:
     kind, _, key = name.partition(":")
     if kind == "project" and key:
         folder = (cwd / Path(key).expanduser()).resolve()
-        return scopes._replace(project=find_scopes(folder).project)
+        gone = FactScope(kind="project", key=str(folder))
+        return scopes._replace(project=find_scopes(folder).project if folder.exists() else gone)
     return scopes._replace(agent=make_agent_scope(key)) if kind == "agent" and key else scopes
 
 

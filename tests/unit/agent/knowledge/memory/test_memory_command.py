@@ -268,7 +268,7 @@ async def test_the_chat_asks_about_each_proposal(tmp_path: Path) -> None:
 
 
 async def test_recall_finds_facts_and_messages_together(tmp_path: Path) -> None:
-    async with slash_desk(tmp_path, ScriptedModel(["Fine."])) as desk:
+    async with slash_desk(tmp_path, ScriptedModel()) as desk:
         assert "Nothing in memory or since the session began matches." in await read(desk, "/recall bittern")
         await desk.type("/memory add The bittern nests in reeds")
         found = await read(desk, "/recall nest of the bittern")

@@ -54,6 +54,15 @@ def test_a_person_who_names_the_other_project_reaches_its_facts(command: Command
     assert run_in(command, "pb", "list").out == ""
 
 
+def test_the_facts_of_a_folder_that_is_gone_are_moved_to_another_project(command: Command) -> None:
+    add_in(command, "pa", "Tests run with make")
+    (command.folder / "pa").rename(command.folder / "renamed")
+    exported = run_in(command, "pb", "export", "--scope", "project:../pa")
+    moved = run_in(command, "pb", "import", "-", "--here", stdin=exported.out)
+    assert "Added 1 facts" in moved.err
+    assert [one["text"] for one in run_in(command, "pb", "list", "--json").lines] == ["Tests run with make"]
+
+
 def test_the_start_of_an_id_is_looked_for_in_this_project_first(command: Command) -> None:
     own = add_in(command, "pb", "The port is 9090")
     for one in range(20):
