@@ -23,6 +23,7 @@ from .facts import (
     check_path,
     check_text,
     make_text_key,
+    shorten_id,
 )
 from .retraction import ChangedPath, Retraction, apply_retraction, plan_retraction
 from .reversal import Reversal, plan_reversal
@@ -45,6 +46,15 @@ class NewFact(NamedTuple):
     derived_from: tuple[str, ...] = ()
 
 
+class EndedFact(NamedTuple):
+    """A fact that is not valid any more, and what ended it."""
+
+    fact: Fact
+    change: FactChange
+    successor: Fact | None
+    """The fact that replaced it, if it is valid; None if there is none."""
+
+
 class Addition(NamedTuple):
     """The fact that has the text now."""
 
@@ -53,6 +63,8 @@ class Addition(NamedTuple):
     """False: the fact was there and is confirmed."""
     similar: tuple[Fact, ...]
     """Other valid facts of the scope with nearly the same words, the most similar one first."""
+    ended: EndedFact | None = None
+    """A fact with this text that was corrected or forgotten before the new one was added."""
 
 
 class Correction(NamedTuple):
@@ -103,16 +115,27 @@ class FactStore:
             return found[fact_id]
         raise UsageError(f"There is no fact {fact_id[:80]!r}.", "List the facts to see their ids.")
 
-    def find(self, text: str) -> Fact:
-        """Return the fact, in any state, whose id begins with a text."""
+    def find(self, text: str, scopes: Sequence[FactScope] = ()) -> Fact:
+        """Return the fact, in any state, whose id begins with a text.
+
+        A fact of another scope is returned only if none of `scopes` matches: the caller says whose it is.
+        """
         text = text.strip()
-        if not _ID_START.fullmatch(text) or self.rows.load([text]):
+        if not _ID_START.fullmatch(text):
             return self.get(text)
-        pattern = text.replace("_", "!_") + "%"
-        found = self.rows.select("id LIKE ? ESCAPE '!'", (pattern,), "ORDER BY id LIMIT 2")
+        exact = self.rows.load([text])
+        found = [*exact.values()] or self._find_by_start(text, scopes)
+        found = found or (self._find_by_start(text, ()) if scopes else [])
         if len(found) > 1:
             raise UsageError(f"Several facts have an id that begins with {text!r}.", "Use more of the id.")
         return found[0] if found else self.get(text)
+
+    def _find_by_start(self, text: str, scopes: Sequence[FactScope]) -> list[Fact]:
+        where = "id LIKE ? ESCAPE '!'"
+        values = [text.replace("_", "!_") + "%", *(scope.name_collection(self.tenant) for scope in scopes)]
+        if scopes:
+            where += f" AND collection IN ({mark(scopes)})"
+        return self.rows.select(where, values, "ORDER BY id LIMIT 2")
 
     def find_path(self, scope: FactScope, path: str) -> Fact | None:
         """Return the valid fact with a path."""
@@ -150,7 +173,19 @@ class FactStore:
         """Add a fact, or confirm the valid fact of the scope with the same text."""
         new = new._replace(text=check_text(new.text), kind=check_kind(new.kind), path=check_path(new.path))
         fact, is_new = self.writer.change(author, lambda operation: self._plan_add(operation, new))
-        return Addition(fact, is_new, find_similar(self, fact))
+        return Addition(fact, is_new, find_similar(self, fact), self._find_ended(fact) if is_new else None)
+
+    def _find_ended(self, fact: Fact) -> EndedFact | None:
+        """Return the fact of the scope with the same text that was corrected or forgotten last."""
+        where = "collection = ? AND text_key = ? AND state IN ('superseded', 'forgotten')"
+        values = (fact.scope.name_collection(self.tenant), make_text_key(fact.text))
+        found = self.rows.select(where, values, "ORDER BY created_at DESC, id DESC LIMIT 1")
+        if not found:
+            return None
+        change = self.rows.load_changes("fact_id = ?", (found[0].id,))[-1]
+        successor = self.rows.load([found[0].superseded_by or ""]).get(found[0].superseded_by or "")
+        is_valid = successor is not None and successor.state == "valid"
+        return EndedFact(found[0], change, successor if is_valid else None)
 
     def confirm(self, fact_id: str, author: Author = UNNAMED) -> Fact:
         """Record that a fact still holds."""
@@ -210,7 +245,8 @@ class FactStore:
             cascade = self.preview_forget(fact_id)
             if expected is not None and set(expected) != set(cascade.ids):
                 raise UsageError(
-                    f"What was derived from fact {fact_id} has changed, so nothing was forgotten.",
+                    f"What was derived from fact {shorten_id(fact_id)} has changed,"
+                    " so nothing was forgotten.",
                     "Look at the list again.",
                 )
             operation.end([cascade.fact, *cascade.derived], "forgotten", fact_id)
@@ -307,7 +343,9 @@ class FactStore:
         old = self._get_valid(fact_id)
         key = make_text_key(text)
         if key == make_text_key(old.text):
-            raise UsageError(f"Fact {fact_id} has this text already.", "Confirm it, or write another text.")
+            raise UsageError(
+                f"Fact {shorten_id(fact_id)} has this text already.", "Confirm it, or write another text."
+            )
         derived = self.list_valid_derived(old)
         new = self.rows.find_valid(old.scope, "text_key", key)
         if new is None:
@@ -330,10 +368,11 @@ class FactStore:
 
     def _get_valid(self, fact_id: str) -> Fact:
         fact = self.get(fact_id)
+        name = shorten_id(fact_id)
         if fact.state == "proposed":
-            raise UsageError(f"Fact {fact_id} is only proposed.", "Accept or reject it: memory review")
+            raise UsageError(f"Fact {name} is only proposed.", "Accept or reject it: memory review")
         if fact.state != "valid":
-            raise UsageError(f"Fact {fact_id} is {fact.state}.", "Restore it first.")
+            raise UsageError(f"Fact {name} is {fact.state}.", "Restore it first.")
         return fact
 
     def list_valid_derived(self, fact: Fact) -> tuple[Fact, ...]:
@@ -344,7 +383,8 @@ class FactStore:
     def _require_free_path(self, scope: FactScope, path: str) -> None:
         if path and (other := self.rows.find_valid(scope, "path", path)):
             raise UsageError(
-                f"The path {path} belongs to fact {other.id}.", "Use another path, or correct that fact."
+                f"The path {path} belongs to fact {shorten_id(other.id)}.",
+                "Use another path, or correct that fact.",
             )
 
     def _require_sources(self, new: NewFact) -> None:
@@ -359,7 +399,7 @@ class FactStore:
                 )
             if source.scope.kind == "project" and source.scope != new.scope:
                 raise UsageError(
-                    f"Fact {source_id} belongs to another project, or to a narrower scope.",
+                    f"Fact {shorten_id(source_id)} belongs to another project, or to a narrower scope.",
                     "Derive facts of a project for that project only.",
                 )
 

@@ -1,6 +1,9 @@
 """Writes facts as JSON lines, and reads them into another store."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -52,6 +55,8 @@ class ImportedFacts(NamedTuple):
     """Facts whose id, or whose text in the same scope, was there. They were not changed."""
     without_path: int
     """Added facts whose path belonged to another fact, so they have none."""
+    scopes: Mapping[FactScope, int]
+    """How many of all these facts belong to each scope."""
 
 
 def export_facts(store: FactStore, scopes: Sequence[FactScope]) -> Iterator[str]:
@@ -69,26 +74,51 @@ def import_facts(
     store: FactStore,
     lines: Iterable[str],
     author: Author = UNNAMED,
-    scope: FactScope | None = None,
+    place: Callable[[FactScope], FactScope] = lambda scope: scope,
     check: Callable[[str, str], None] | None = None,
 ) -> ImportedFacts:
     """Add the facts of an export that are missing. Ids stay the same, and facts with equal texts are merged.
 
-    Nothing is added if a line is not valid: `UsageError`. With `scope`, all facts go into that scope. Every
+    Nothing is added if a line is not valid: `UsageError`. `place` returns the scope for the facts of a scope
+    of the export. If the store has a fact in its old scope, the one in the new scope gets another id. Every
     500 facts are one transaction; after an interruption, the same import adds the rest. `check` is called
     with the text and the path of each fact before, and may raise `UsageError`.
     """
-    facts = [fact if scope is None else fact.model_copy(update={"scope": scope}) for fact in _read(lines)]
+    facts = _rename(store, [one.model_copy(update={"scope": place(one.scope)}) for one in _read(lines)])
     if check is not None:
         for fact in facts:
             check(fact.text, fact.path)
-    counts = ImportedFacts(0, 0, 0)
+    counts: tuple[int, int, int] = (0, 0, 0)
     known: dict[str, str] = {}
     for begin in range(0, len(facts), _AT_ONCE):
         some = facts[begin : begin + _AT_ONCE]
         added = store.writer.change(author, _Import(store, some, known).plan)
-        counts = ImportedFacts(*(one + other for one, other in zip(counts, added, strict=True)))
-    return counts
+        counts = counts[0] + added[0], counts[1] + added[1], counts[2] + added[2]
+    return ImportedFacts(*counts, Counter(fact.scope for fact in facts))
+
+
+def _rename(store: FactStore, facts: Sequence[Fact]) -> list[Fact]:
+    """Return the facts, with new ids for those whose id belongs to a fact of another scope.
+
+    The new id depends on the old one and the scope alone, so that a second import finds the fact.
+    """
+    there = store.rows.load([fact.id for fact in facts])
+    names: dict[str, str] = {}
+    for fact in facts:
+        if fact.id in there and there[fact.id].scope != fact.scope:
+            text = f"{fact.scope.name_collection(store.tenant)}\0{fact.id}"
+            names[fact.id] = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    return [_replace_ids(fact, names) for fact in facts] if names else [*facts]
+
+
+def _replace_ids(fact: Fact, names: Mapping[str, str]) -> Fact:
+    changes = {
+        "id": names.get(fact.id, fact.id),
+        "superseded_by": names.get(fact.superseded_by or "", fact.superseded_by),
+        "corrects": names.get(fact.corrects or "", fact.corrects),
+        "derived_from": tuple(names.get(source, source) for source in fact.derived_from),
+    }
+    return fact.model_copy(update=changes)
 
 
 def _list_all(store: FactStore, scopes: Sequence[FactScope]) -> Iterator[Fact]:
@@ -103,10 +133,10 @@ def _read(lines: Iterable[str]) -> list[Fact]:
     facts: list[Fact] = []
     number = 0
     for number, line in enumerate(filter(str.strip, lines), 1):
+        if number == 1:
+            _require_header(line)
+            continue
         try:
-            if number == 1:
-                ExportHeader.model_validate_json(line)
-                continue
             fact = ExportedFact.model_validate_json(line).fact
             checked = {"text": check_text(fact.text), "kind": check_kind(fact.kind)}
             fact = fact.model_copy(update={**checked, "path": check_path(fact.path)})
@@ -119,6 +149,20 @@ def _read(lines: Iterable[str]) -> list[Fact]:
     if not number:
         raise UsageError("The export of facts is empty.", "Write one with `sandbur memory export`.")
     return facts
+
+
+def _require_header(line: str) -> None:
+    """Raise `UsageError` unless a line is the first one of an export."""
+    try:
+        header = json.loads(line)
+    except ValueError:
+        header = None
+    if not isinstance(header, dict) or "kind" not in header:
+        raise UsageError("This is no export of facts.", "Write one with `sandbur memory export`.")
+    try:
+        ExportHeader.model_validate(header)
+    except ValidationError as error:
+        raise UsageError(f"Line 1 of the export of facts is not valid: {_describe(error)}") from None
 
 
 def _describe(error: ValidationError) -> str:
@@ -136,11 +180,13 @@ class _Import:
         self._known = known
         """Maps the ids of merged facts to the facts that have their texts."""
 
-    def plan(self, operation: FactOperation) -> ImportedFacts:
+    def plan(self, operation: FactOperation) -> tuple[int, int, int]:
+        """Add the facts; return how many were added, were there, and lost their path."""
         there = self._store.rows.load([fact.id for fact in self._facts])
         texts: dict[tuple[str, str], str] = {}
         paths: set[tuple[str, str]] = set()
-        added = without_path = 0
+        adding: list[Fact] = []
+        without_path = 0
         for fact in self._facts:
             collection = fact.scope.name_collection(self._store.tenant)
             text = (collection, make_text_key(fact.text))
@@ -157,14 +203,16 @@ class _Import:
                     without_path += 1
                     fact = fact.model_copy(update={"path": ""})
                 paths.add(path)
+            adding.append(fact)
+            there[fact.id] = fact
+        # A fact may stand before its sources, if all were added in one millisecond.
+        for fact in adding:
             sources = tuple(self._known.get(source, source) for source in fact.derived_from)
             what = fact.state if fact.state in ("proposed", "rejected") else "imported"
             operation.add(fact.model_copy(update={"derived_from": sources}), what)
-            there[fact.id] = fact
-            added += 1
         for scope in dict.fromkeys(fact.scope for fact in self._facts):
             self._store.require_space(scope, sum(fact.scope == scope for fact in there.values()))
-        return ImportedFacts(added, len(self._facts) - added, without_path)
+        return len(adding), len(self._facts) - len(adding), without_path
 
     def _find(self, fact: Fact, column: str, value: str) -> str | None:
         found = self._store.rows.find_valid(fact.scope, column, value)

@@ -15,6 +15,7 @@ MOST_TEXT_BYTES = 16 * 1024
 MOST_FACTS = 100_000
 """The most valid facts of one scope."""
 MEMORIES = "/memories/"
+_SHORT_ID_CHARS = 8
 _MOST_PATH_CHARS = 255
 _KIND = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -124,6 +125,11 @@ def parse_message_id(call_id: str) -> tuple[int, int] | None:
     """Return the log and the position of the message that a `call_id` names; None if it names a call."""
     found = _MESSAGE.fullmatch(call_id)
     return None if found is None else (int(found[1]), int(found[2]))
+
+
+def shorten_id(fact_id: str) -> str:
+    """Return the start of an id, by which people name a fact."""
+    return fact_id[:_SHORT_ID_CHARS]
 
 
 def check_text(text: str) -> str:

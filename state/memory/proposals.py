@@ -8,7 +8,7 @@ from ..errors import UsageError
 from .fact_changes import UNNAMED, Author, FactOperation
 from .fact_rows import mark
 from .fact_store import FactStore, NewFact
-from .facts import Fact, FactScope, check_kind, check_path, check_text, make_text_key
+from .facts import Fact, FactScope, check_kind, check_path, check_text, make_text_key, shorten_id
 
 MOST_PROPOSALS = 1000
 """The most proposals of one scope. More wait until a person has accepted or rejected some."""
@@ -150,7 +150,9 @@ class Proposals:
     def _get(self, fact_id: str) -> Fact:
         fact = self._facts.get(fact_id)
         if fact.state != "proposed":
-            raise UsageError(f"Fact {fact_id} is {fact.state}, and no proposal.", "List the proposals.")
+            raise UsageError(
+                f"Fact {shorten_id(fact_id)} is {fact.state}, and no proposal.", "List the proposals."
+            )
         return fact
 
     def _find_same(self, scope: FactScope, text: str, states: Sequence[str]) -> Fact | None:

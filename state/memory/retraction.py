@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from .fact_changes import FactOperation
 from .fact_rows import FactRows, mark
-from .facts import Fact, FactScope, make_text_key
+from .facts import Fact, FactScope, make_text_key, shorten_id
 
 
 class ChangedPath(NamedTuple):
@@ -120,7 +120,7 @@ class _Planner:
         if fact is None:
             self._keep(change, going, "its earlier text is not in the store")
         elif same is not None and same.id not in going:
-            self._keep(change, going, f"fact {same.id} has its earlier text by now")
+            self._keep(change, going, f"fact {shorten_id(same.id)} has its earlier text by now")
         else:
             self._restored[fact.id] = fact.model_copy(update={"path": path})
             self._restored |= {one.id: one for one in self._list_lost_with(fact)}

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from ..errors import UsageError
 from .fact_rows import FactRows, mark, split
-from .facts import Fact, FactChange, make_text_key
+from .facts import Fact, FactChange, make_text_key, shorten_id
 
 _ENDINGS = ("forgotten", "superseded", "rejected")
 _BEGINNINGS = ("added", "imported", "restored", "accepted")
@@ -31,9 +31,11 @@ def plan_reversal(rows: FactRows, fact: Fact) -> Reversal:
     cannot be undone.
     """
     if fact.state == "valid":
-        raise UsageError(f"Fact {fact.id} is valid.", "There is nothing to restore.")
+        raise UsageError(f"Fact {shorten_id(fact.id)} is valid.", "There is nothing to restore.")
     if fact.state == "proposed":
-        raise UsageError(f"Fact {fact.id} is only proposed.", "Accept or reject it: memory review")
+        raise UsageError(
+            f"Fact {shorten_id(fact.id)} is only proposed.", "Accept or reject it: memory review"
+        )
     last = rows.load_changes("fact_id = ?", (fact.id,))[-1]
     changes = rows.load_changes("version = ?", (last.version,))
     newest = _find_newest(rows, [change.fact_id for change in changes])
@@ -73,8 +75,9 @@ def _find_replacement(
     for new in replacements.values():
         if new.state == "superseded":
             raise UsageError(
-                f"Fact {fact.id} was corrected, and fact {new.id}, which replaced it, was corrected again.",
-                f"Restore fact {new.id} first.",
+                f"Fact {shorten_id(fact.id)} was corrected, and fact {shorten_id(new.id)}, which replaced it,"
+                " was corrected again.",
+                f"Restore fact {shorten_id(new.id)} first.",
             )
     return [new for new in replacements.values() if new.state == "valid"]
 
@@ -97,12 +100,14 @@ def _require_free(rows: FactRows, facts: Sequence[Fact], leaving: set[str]) -> N
         same = rows.find_valid(fact.scope, "text_key", make_text_key(fact.text))
         if same is not None and same.id not in leaving:
             raise UsageError(
-                f"Fact {same.id} has the text of fact {fact.id} by now.", "Nothing was restored."
+                f"Fact {shorten_id(same.id)} has the text of fact {shorten_id(fact.id)} by now.",
+                "Nothing was restored.",
             )
         taken = rows.find_valid(fact.scope, "path", fact.path) if fact.path else None
         if taken is not None and taken.id not in leaving:
             raise UsageError(
-                f"Fact {taken.id} has the path {fact.path} by now, so fact {fact.id} cannot be restored.",
+                f"Fact {shorten_id(taken.id)} has the path {fact.path} by now,"
+                f" so fact {shorten_id(fact.id)} cannot be restored.",
                 "Move or forget it first.",
             )
 
@@ -115,7 +120,7 @@ def _require_valid_sources(rows: FactRows, facts: Sequence[Fact], last: FactChan
     for source_id, version in _find_newest(rows, ended).items():
         if version > last.version:
             raise UsageError(
-                f"Fact {last.fact_id} was derived from fact {source_id}, which is"
+                f"Fact {shorten_id(last.fact_id)} was derived from fact {shorten_id(source_id)}, which is"
                 f" {sources[source_id].state}.",
-                f"Restore fact {source_id} first.",
+                f"Restore fact {shorten_id(source_id)} first.",
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
@@ -299,7 +300,8 @@ class Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        text = message.removeprefix("argument ")
+        # The name of an action is the list of all actions, which the message names anyway.
+        text = re.sub(r"^[\w-]+(?:\|[\w-]+)+: ", "", message.removeprefix("argument "))
         if text.startswith("the following arguments are required: "):
             missing = text.removeprefix("the following arguments are required: ").split(",")[0]
             text = f"`{self.prog}` needs {missing}"

@@ -136,7 +136,7 @@ class Memory:
 
         def work(memories: Memories) -> Sequence[Fact]:
             cascade = memories.forget(fact_id, reason)
-            return [cascade.fact, *cascade.derived]
+            return [cascade.fact, *filter(memories.holds, cascade.derived)]
 
         return await self._run(work)
 
@@ -166,7 +166,7 @@ class Memory:
 
         def work(memories: Memories) -> Sequence[Fact]:
             cascade = memories.forget_origin(FactOrigin(session_id, call_id), reason)
-            return [*cascade.facts, *cascade.derived, *cascade.proposals]
+            return [*cascade.facts, *filter(memories.holds, cascade.derived), *cascade.proposals]
 
         return await self._run(work)
 

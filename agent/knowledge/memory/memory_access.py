@@ -20,7 +20,7 @@ from ...session.session import Session
 from .background import Background
 from .memories import Memories, open_facts
 from .memory_files import MemoryFiles
-from .recall import recall_for_model
+from .recall import recall_for_model, recall_for_person
 from .scopes import find_scopes
 
 _MOST_READ_MESSAGES = 60
@@ -56,6 +56,10 @@ class MemoryAccess:
         """Return what was found in memory and in a session, for the model."""
         in_view = self._list_in_view(session_id)
         return recall_for_model(self._store, self.memories, session_id, query, in_view)
+
+    def recall_facts(self, query: str) -> Sequence[str]:
+        """Return the facts that match the query of a person, a line for each."""
+        return recall_for_person(self.memories, query)
 
     def make_background(self, session_id: str, most: int) -> Background:
         """Return the middleware that adds at most so many facts to each message of a session."""

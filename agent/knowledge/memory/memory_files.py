@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ....actions.workspace.content_cache import digest_of
 from ....state.calls import VIRTUAL, FileChange
 from ....state.errors import UsageError
+from ....state.memory.fact_store import Addition
 from ....state.memory.facts import Fact, Provenance, check_path, check_text, make_text_key
 from .memories import Memories
 from .scopes import ROOT, VirtualPath, name_path, parse_path
@@ -59,7 +60,7 @@ class MemoryFiles:
             origin = self.find_origin(text)
             added = self.memories.add(text, scope, path=stored, provenance=origin)
             near = "".join(f"\nNearly the same: {name_path(one)}" for one in added.similar[:3])
-            return f"Remembered in {name_path(added.fact)}.{_mark(origin)}{near}"
+            return f"Remembered in {name_path(added.fact)}.{_mark(origin)}{_describe_ended(added)}{near}"
 
         return PlannedChange((_describe(f"{ROOT}/{scope.kind}/{place.name}", None, text),), make)
 
@@ -184,6 +185,16 @@ def _mark(origin: Provenance) -> str:
     return (
         " It is marked as taken from the output of a tool or from a file." if origin.origin == "tool" else ""
     )
+
+
+def _describe_ended(added: Addition) -> str:
+    """Return that the text had been corrected or forgotten, for the model; empty if it had not."""
+    if added.ended is None:
+        return ""
+    what = "forgotten" if added.ended.fact.state == "forgotten" else "corrected"
+    by = f" It is now: {name_path(added.ended.successor)}" if added.ended.successor is not None else ""
+    why = f": {added.ended.change.reason}" if added.ended.change.reason else "."
+    return f"\nThis text was {what} on {added.ended.change.at[:10]}{why}{by}"
 
 
 def _describe(path: str, before: str | None, after: str | None) -> FileChange:

@@ -64,6 +64,11 @@ class MemoryRuntime(ExtensionRuntime):
         layer = self._open(context.settings, context.definition).make_background(context.id, most)
         return SessionAdditions(on_open=begin, middleware=(layer,))
 
+    def recall_facts(self, session: SessionSettings, query: str) -> Sequence[str]:
+        """Return the facts that match a query of the person in a session, a line for each."""
+        access: MemoryAccess = load(_ACCESS)(self.process, self._sessions, session)
+        return access.recall_facts(query)
+
     def _open(self, session: SessionSettings, definition: Definition) -> MemoryAccess:
         # Most sessions have the tool and never call it.
         access: MemoryAccess = load(_ACCESS)(self.process, self._sessions, session, definition.name)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ....state.conversation.transcript import Transcript
 from ....state.errors import UsageError
+from ....state.memory.facts import shorten_id
 from ....state.store.store import Store
 from ...history.recall import (
     RecalledPassage,
@@ -50,6 +51,17 @@ def recall_for_model(
         *(["From this session:", *lines] if lines else []),
     ]
     return "\n".join(parts) if parts else "Nothing matches. Try other words, or view /memories."
+
+
+def recall_for_person(memories: Memories, query: str) -> list[str]:
+    """Return the facts that match a query as lines: id, scope, day and text."""
+    if is_reference(query):
+        return []
+    facts = [hit.fact for hit in memories.search(query, limit=_MOST_FACTS)]
+    return [
+        f"{shorten_id(fact.id)}  {fact.scope.kind}  {fact.confirmed_at[:10]}  {fact.text[:_MOST_FACT_CHARS]}"
+        for fact in facts
+    ]
 
 
 def _format(passage: RecalledPassage) -> Iterator[str]:

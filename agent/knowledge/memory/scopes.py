@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import NamedTuple
 
 from ....state.errors import UsageError
-from ....state.memory.facts import MEMORIES, Fact, FactScope, ScopeKind
+from ....state.memory.facts import MEMORIES, Fact, FactScope, ScopeKind, shorten_id
 from ...config.paths import repository_root
 
 KINDS = ("user", "project", "agent")
@@ -55,6 +56,37 @@ def find_scopes(cwd: Path, user: str = "", agent: str = "") -> MemoryScopes:
     project = FactScope(kind="project", key=str((repository_root(cwd) or cwd).resolve()))
     own = make_agent_scope(agent) if agent else None
     return MemoryScopes(FactScope(kind="user", key=user), project, own)
+
+
+def widen_scopes(scopes: MemoryScopes, name: str, cwd: Path) -> MemoryScopes:
+    """Return the scopes with another project or agent in place of their own: `project:DIR`, `agent:NAME`.
+
+    The folder of the project may be gone. Other names change nothing.
+    """
+    kind, _, key = name.partition(":")
+    if kind == "project" and key:
+        folder = (cwd / Path(key).expanduser()).resolve()
+        gone = FactScope(kind="project", key=str(folder))
+        return scopes._replace(project=find_scopes(folder).project if folder.exists() else gone)
+    return scopes._replace(agent=make_agent_scope(key)) if kind == "agent" and key else scopes
+
+
+def describe_owner(scope: FactScope) -> str:
+    """Return whose facts a scope has, as a noun."""
+    return "a user" if scope.kind == "user" else f"the {scope.kind} {scope.key}"
+
+
+def make_foreign_error(fact: Fact, name: str) -> UsageError:
+    """Return the error for a fact that a caller named, but that holds elsewhere.
+
+    Nothing is told about the facts of another user.
+    """
+    if fact.scope.kind == "user":
+        return UsageError(f"There is no fact {name[:80]!r}.", "List the facts to see their ids.")
+    return UsageError(
+        f"Fact {shorten_id(fact.id)} belongs to {describe_owner(fact.scope)}, and does not hold here.",
+        f"`sandbur memory` reaches it with --scope {shlex.quote(f'{fact.scope.kind}:{fact.scope.key}')}",
+    )
 
 
 def name_path(fact: Fact) -> str:

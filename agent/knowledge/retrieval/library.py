@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +44,7 @@ _MOST_FOUND = 60
 _MOST_NAME_CHARS = 64
 _WORD_WEIGHT = 0.2
 """The weight of the rank by words beside that by vectors. It was chosen with questions that no bench asks."""
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _Show = Callable[[int, int], None]
 
 
@@ -92,7 +94,9 @@ class Library:
         roots = await run_in_thread(self.rows.list_roots, base)
         above = next((root for root in roots if _is_below(wanted, root.location)), None)
         if above is not None and (wanted == above.location or await self._has_source(base, above, wanted)):
-            return (await self._update(base, [above], show)).report
+            indexer = await self._update(base, [above], show)
+            await self._require_indexed(indexer.base, above, wanted, location)
+            return indexer.report
         inner = [root for root in roots if _is_below(root.location, wanted)]
         for root in inner:
             base = await run_in_thread(self.rows.remove_root, base, root)
@@ -100,7 +104,24 @@ class Library:
         if is_address(wanted):
             await self._pages.fetch(wanted)  # a page that cannot be had is not added
         base = await run_in_thread(self.rows.put_root, base, root)
-        return (await self._update(base, [root], show)).report
+        indexer = await self._update(base, [root], show)
+        await self._require_indexed(indexer.base, root, wanted, location)
+        return indexer.report
+
+    async def _require_indexed(
+        self, base: StoredBase, root: StoredRoot, wanted: str, location: str | Path
+    ) -> None:
+        """Raise `UsageError` if a file or a page that a person named cannot be searched.
+
+        It is not kept if it was added by itself.
+        """
+        sources = await run_in_thread(self.rows.list_sources, base, root.id)
+        problem = next((one.problem for one in sources if one.path == wanted), "")
+        if not problem:
+            return
+        if root.location == wanted:
+            await run_in_thread(self.rows.remove_root, base, root)
+        raise UsageError(f"{location} cannot be added: {problem}.")
 
     async def add_text(self, base: StoredBase, text: str, name: str) -> IndexReport:
         """Add a text under a name, or replace the text of that name."""
@@ -288,6 +309,10 @@ def _require_location(location: str | Path) -> str:
     wanted = _resolve(location)
     if is_address(wanted):
         return wanted
+    if scheme := _SCHEME.match(str(location)):
+        raise UsageError(
+            f"{location} cannot be added: {scheme[1]} is not supported.", "Name an http or https address."
+        )
     there = Path(wanted)
     if there.is_dir():
         return wanted

@@ -104,7 +104,7 @@ _BY_GROUP: Mapping[str, tuple[SlashEntry, ...]] = {
              "window.compress", "window.compress_in_editor", waits=True),
         _row("uncompact", "[N|all|list|show N]", "undo compressions, list them, show what one took out",
              "window.undo_compressions", complete="window.list_uncompact_choices", waits=True),
-        _row("recall", "TEXT", "search everything since the session began",
+        _row("recall", "TEXT", "search memory, and everything since the session began",
              "window.recall_messages", "window.recall_in_editor"),
         _row("instructions", "[show|edit|add TEXT]", "list the instructions, change them",
              "file_commands.show_instructions"),

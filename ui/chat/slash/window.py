@@ -1,7 +1,7 @@
 """Commands about the context window and what left it: `/context`, `/compact`, `/uncompact`, `/recall`."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, cast
 
 from ....actions.ports.events import Event
 from ....agent.history.recall import (
@@ -22,6 +22,7 @@ from ....agent.history.time_travel.compressions import (
 from ....agent.session.session import Session
 from ....state.conversation.transcript import Transcript
 from ....state.errors import UsageError
+from ....state.session import SessionSettings
 from ....state.store.sessions.message_search import flatten_message
 from ...terminal.text.sanitize import one_line, plain
 from ...terminal.text.times import local_time
@@ -31,8 +32,14 @@ _BAR_CELLS = 20
 _MOST_SHOWN, _MOST_MESSAGE_CHARS = 20, 600
 """How many messages of a compression are shown at once, and how much of each."""
 _MOST_NUMBER = 1_000_000
-_NOTHING_FOUND = "Nothing since the session began matches. Try other words."
+_NOTHING_FOUND = "Nothing in memory or since the session began matches. Try other words."
 _SPEAKERS = {"user": "you", "assistant": "agent", "tool": "result"}
+
+
+class RecallsFacts(Protocol):
+    """The runtime of the extension that keeps facts."""
+
+    def recall_facts(self, session: SessionSettings, query: str) -> Sequence[str]: ...
 
 
 class Share(NamedTuple):
@@ -212,8 +219,11 @@ def _cut(text: str) -> str:
 
 
 async def recall_messages(context: SlashContext, words: str) -> SlashResult:
-    """Print the messages since the session began that match some words, or read on in one."""
-    passages = await _search(context, words)
+    """Print the facts, and the messages since the session began, that match some words; or read on in one."""
+    facts, passages = await _search(context, words)
+    if facts:
+        context.renderer.lines([("bold", "From memory")])
+        tell(context, *map(plain, facts))
     for one in passages:
         neighbour = format_neighbour(one)
         lines = [
@@ -222,7 +232,7 @@ async def recall_messages(context: SlashContext, words: str) -> SlashResult:
             *([("dim", plain(neighbour))] if neighbour else []),
         ]
         context.renderer.lines(lines, prose=True)
-    if not passages:
+    if not passages and not facts:
         tell(context, _NOTHING_FOUND)
     elif any(one.rest for one in passages):
         tell(context, "Read on in a message: /recall and the text behind `goes on`.")
@@ -230,9 +240,11 @@ async def recall_messages(context: SlashContext, words: str) -> SlashResult:
 
 
 async def recall_in_editor(context: EditorContext, words: str) -> str:
-    """Return the messages since the session began that match some words, as Markdown."""
-    parts: list[str] = []
-    for one in await _search(context, words):
+    """Return the facts, and the messages since the session began, that match some words, as Markdown."""
+    facts, passages = await _search(context, words)
+    rows = "\n".join(f"- {one_line(fact)}" for fact in facts)
+    parts = [f"**From memory**\n\n{rows}"] if facts else []
+    for one in passages:
         quote = "\n".join(f"> {line}" for line in plain(format_passage(one)).splitlines())
         neighbour = format_neighbour(one)
         after = [f"({plain(neighbour)})"] if neighbour else []
@@ -241,7 +253,14 @@ async def recall_in_editor(context: EditorContext, words: str) -> str:
     return "\n\n".join(parts) or _NOTHING_FOUND
 
 
-async def _search(context: SlashContext | EditorContext, words: str) -> list[RecalledPassage]:
+async def _search(
+    context: SlashContext | EditorContext, words: str
+) -> tuple[Sequence[str], list[RecalledPassage]]:
+    """Return the facts that match, as lines, and the passages of the session."""
     session, store = context.session, context.runtime.store
     hidden = list_quoting_tools(session.ports.toolbox)
-    return await store.database.offload(lambda: recall(store, session.id, words, hidden))
+    memory = cast("RecallsFacts | None", context.runtime.start_extension("memory"))
+    passages = await store.database.offload(lambda: recall(store, session.id, words, hidden))
+    if memory is None:
+        return (), passages
+    return await store.database.offload(lambda: memory.recall_facts(session.settings, words)), passages

@@ -39,14 +39,16 @@ async def add_fact(request: ApiRequest) -> forms.FactEntryAnswer:
 
 async def show_fact(request: ApiRequest) -> forms.FactEntryAnswer:
     """Answer with one fact in any state."""
-    return _describe(await request.store.database.offload(lambda: _get(request)))
+    _, fact = await request.store.database.offload(lambda: _open_with_fact(request))
+    return _describe(fact)
 
 
 async def forget_fact(request: ApiRequest) -> forms.DeletedAnswer:
     """Forget a fact with everything that was derived from it."""
 
     def forget() -> tuple[str, ...]:
-        return _open(request).forget(_get(request).id).ids
+        memories, fact = _open_with_fact(request)
+        return memories.forget(fact.id).ids
 
     return forms.DeletedAnswer(deleted=[*await request.store.database.offload(forget)])
 
@@ -58,12 +60,19 @@ def _open(request: ApiRequest) -> Memories:
     return Memories(open_facts(request.store), find_scopes(cwd), mask, request.who.name)
 
 
-def _get(request: ApiRequest) -> Fact:
-    fact_id, facts = request.path["fact_id"], open_facts(request.store)
-    found = facts.rows.load([fact_id])
-    if not found:
+def _open_with_fact(request: ApiRequest) -> tuple[Memories, Fact]:
+    """Return the fact that a request names, with the memory that it belongs to.
+
+    A caller reaches by an id what it can list: its own facts, those of the folder of the server, and those of
+    any agent.
+    """
+    memories, fact_id = _open(request), request.path["fact_id"]
+    found = memories.facts.rows.load([fact_id]).get(fact_id)
+    if found is not None and found.scope.kind == "agent":
+        memories.scopes = memories.scopes._replace(agent=found.scope)
+    if found is None or not memories.holds(found):
         raise SessionNotFound("There is no such fact.")
-    return found[fact_id]
+    return memories, found
 
 
 def _describe(fact: Fact) -> forms.FactEntryAnswer:

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
+from math import isfinite
 from typing import Any, cast
 
 from .....state.errors import ModelError
@@ -77,10 +78,15 @@ class EndpointEmbedder:
             vectors = [[float(value) for value in row["embedding"]] for _, row in ordered]
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise self._make_error("its answer holds no vectors") from None
-        lengths = {len(vector) for vector in vectors}
-        if len(vectors) != count or len(lengths) != 1:
+        if len(vectors) != count:
             raise self._make_error(f"it returned {len(vectors)} vectors for {count} texts")
-        self.dimensions = lengths.pop()
+        lengths = sorted({len(vector) for vector in vectors} | ({self.dimensions} - {0}))
+        if len(lengths) != 1 or not lengths[0]:
+            found = " and ".join(f"{length:,}" for length in lengths[:2])
+            raise self._make_error(f"its vectors have {found} numbers, and not all the same number")
+        if not all(any(vector) and all(map(isfinite, vector)) for vector in vectors):
+            raise self._make_error("it returned a vector that is zero or has a number that is not finite")
+        self.dimensions = lengths[0]
         return vectors
 
     def _make_error(self, why: str) -> ModelError:

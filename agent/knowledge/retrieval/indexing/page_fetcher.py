@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Literal
 
+from .....actions.ports import Verdict
 from .....actions.tools.web.exchange import Judgements, WebAnswer, WebProblem, WebRequest
 from .....actions.tools.web.web_fetch import read_text
 from .....actions.tools.web.web_tool import connect_web
@@ -13,18 +13,18 @@ from .....actions.tools.web.web_url import UnfitUrl, WebUrl, web_url
 from .....state.errors import UsageError
 from .source_reader import ReadSource
 
-JudgeAddress = Callable[[str], Literal["allow", "ask", "deny"]]
+JudgeAddress = Callable[[str], Verdict]
 """Returns what the rules of the person decide about an address."""
 
 
-def refuse_private(url: str) -> Literal["ask"]:
+def refuse_private(url: str) -> Verdict:
     """Judge addresses without rules: no private address is reached."""
-    return "ask"
+    return Verdict("ask", "there are no rules")
 
 
-def allow_private(url: str) -> Literal["allow"]:
+def allow_private(url: str) -> Verdict:
     """Judge addresses without rules: private addresses are reached, too."""
-    return "allow"
+    return Verdict("allow", "there are no rules")
 
 
 def is_address(location: str) -> bool:
@@ -50,10 +50,9 @@ class PageFetcher:
             first = web_url(url)
         except (UnfitUrl, ValueError) as error:
             raise UsageError(f"{url} is no address: it {error}.") from None
-        if self._judge(str(first)) == "deny":
-            raise UsageError(f"A rule denies {first}.", "`sandbur policy check` tells which one.")
+        _require_no_denial(first, self._judge(str(first)))
         judgements = Judgements(
-            may_dial=lambda private: self._judge(str(private)) == "allow",
+            may_dial=lambda private: self._judge(str(private)).decision == "allow",
             may_follow=lambda target: self._may_follow(first, target),
         )
         try:
@@ -68,11 +67,23 @@ class PageFetcher:
         return "page.md", content, _describe(content)
 
     def _may_follow(self, first: WebUrl, target: WebUrl) -> bool:
-        judged = self._judge(str(target))
+        judged = self._judge(str(target)).decision
         is_same_site = first.host == target.host and (
             target.origin == first.origin or (first.port, target.port) == (80, 443)
         )
         return judged == "allow" or (judged == "ask" and is_same_site)
+
+
+def _require_no_denial(url: WebUrl, verdict: Verdict) -> None:
+    """Raise `UsageError` if a rule denies an address, or if it is private and no rule allows it."""
+    if verdict.decision != "deny":
+        return
+    if verdict.rule:
+        raise UsageError(
+            f"The rule {verdict.rule} denies {url}.",
+            "Change the rule in config.toml, or name another address.",
+        )
+    raise UsageError(f"{url} is not fetched: {verdict.reason}.", "Rules are in `allow` of config.toml.")
 
 
 def _require_page(url: str, answer: WebAnswer) -> None:

@@ -32,6 +32,13 @@ MOST_CHUNKS = 5_000
 """The most chunks of one file. The rest of a file with more is not searched."""
 SECRET = "it is a file of secrets"
 _DOCUMENTS = (".pdf", ".docx")
+_BINARY = (
+    *_DOCUMENTS, ".doc", ".xls", ".xlsx", ".ppt", ".pptx", ".odt", ".ods", ".odp", ".epub", ".zip", ".gz",
+    ".bz2", ".xz", ".zst", ".7z", ".rar", ".jar", ".whl", ".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp",
+    ".tiff", ".ico", ".mp3", ".mp4", ".wav", ".ogg", ".woff", ".woff2", ".ttf", ".otf", ".exe", ".dll",
+    ".so", ".pyc", ".class", ".sqlite", ".parquet", ".wasm",
+)  # fmt: skip
+"""The suffixes of formats that are no text. A text with such a name is a damaged file, or stands for one."""
 _MARKDOWN = (".md", ".markdown", ".mdown", ".mkd", ".mdx", ".qmd", ".rmd")
 _PYTHON = (".py", ".pyi")
 _SETTLED_NS = 50_000_000
@@ -135,6 +142,8 @@ async def _split(content: bytes, path: str, masker: Masker) -> tuple[Unit, list[
     if form is None:
         wanted = "a picture that models see" if has_picture_name(path) else "text"
         raise UsageError(f"it is not {wanted} ({name_binary_kind(content[:SAMPLE_BYTES])})")
+    if content and (suffix := Path(path).suffix.lower()) in _BINARY:
+        raise UsageError(f"its name ends with {suffix}, but its content is not of that format")
     return "line", split_text(_unify(form.decode(content)), path, masker)
 
 

@@ -120,7 +120,9 @@ async def test_a_person_searches_what_left_the_history(tmp_path: Path) -> None:
         await desk.type(f"/recall {reference}")
         assert "remember swordfish" in desk.read_output()
         await desk.type("/recall zzqq")
-        assert desk.read_output() == "Nothing since the session began matches. Try other words.\n"
+        assert (
+            desk.read_output() == "Nothing in memory or since the session began matches. Try other words.\n"
+        )
         await desk.type("/recall")
         assert "The query has no words." in desk.read_output()
 

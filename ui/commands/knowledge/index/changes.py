@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from .....agent.knowledge.retrieval.indexing.indexer import IndexReport, count_by_reason
 from .....agent.knowledge.retrieval.passages import name_source
-from .....state.errors import UsageError
+from .....state.errors import SandburError, UsageError
 from .....state.search.knowledge_rows import StoredBase
 from ....terminal.live import ProgressLine
 from ....terminal.standard_output import exit_on_signals
 from ....terminal.terminal import say
 from ....terminal.text.sanitize import one_line
 from .command import IndexCommand
-from .opened_library import OpenedLibrary, open_library
+from .opened_library import OpenedLibrary, make_update_command, open_library
 from .watching import watch
 
 _MOST_NAMED = 5
@@ -71,8 +71,17 @@ async def _describe(opened: OpenedLibrary, base: StoredBase, model: str) -> bool
 
 
 async def _embed(opened: OpenedLibrary, base: StoredBase, is_new_model: bool = False) -> None:
-    with exit_on_signals(), ProgressLine("Making the vector of passage") as progress:
-        await opened.library.embed(base, progress.show, is_new_model=is_new_model)
+    """Make the vectors that are missing. If that fails, say what is kept, and raise the failure."""
+    try:
+        with exit_on_signals(), ProgressLine("Making the vector of passage") as progress:
+            await opened.library.embed(base, progress.show, is_new_model=is_new_model)
+    except UsageError:  # it says itself what to do
+        say("The files are stored and found by words.")
+        raise
+    except SandburError:
+        make = make_update_command(base)
+        say(one_line(f"The files are stored and found by words. This makes the vectors: {make}"))
+        raise
 
 
 async def remove(command: IndexCommand) -> int:

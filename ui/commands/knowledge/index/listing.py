@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .....actions.workspace.paths import format_count
@@ -13,7 +13,7 @@ from ....headless.json_output import encode
 from ....terminal.terminal import put, say
 from ....terminal.text.sanitize import one_line
 from .command import IndexCommand
-from .opened_library import OpenedLibrary, open_library
+from .opened_library import OpenedLibrary, make_update_command, open_library
 
 _MOST_LINES, _MOST_LINE_CHARS = 6, 160
 _NOTES = {"changed": "changed since it was indexed", "gone": "gone"}
@@ -27,7 +27,7 @@ async def list_bases(command: IndexCommand) -> int:
         rows = [await run_in_thread(_describe_base, opened, base) for base in bases]
     for row in rows:
         if command.json:
-            put(encode(row))
+            put(encode({name: value for name, value in row.items() if name != "update"}))
         else:
             for line in _format_base(row):
                 put(one_line(line))
@@ -39,16 +39,19 @@ async def list_bases(command: IndexCommand) -> int:
 def _describe_base(opened: OpenedLibrary, base: StoredBase) -> dict[str, Any]:
     rows = opened.library.rows
     sources, pictures = rows.list_sources(base), rows.list_pictures(base)
+    model = base.model or opened.embeddings
     return {
         "name": base.name,
         "scope": "project" if base.scope else "user",
         "project": base.scope or None,
-        "files": sum(source.chunks > 0 for source in sources),
+        "files": sum(not source.problem for source in sources),
         "left_out": sum(bool(source.problem) for source in sources),
         "chunks": sum(source.chunks for source in sources),
         "pictures": len(pictures),
         "described": sum(bool(one.chunk.title) for one in pictures),
         "embeddings": base.model or None,
+        "without_vectors": len(rows.list_without_vectors(base)) if model else None,
+        "update": make_update_command(base),
         "added": [
             {"location": root.location, "indexed_at": root.looked_at or None}
             for root in rows.list_roots(base)
@@ -63,6 +66,8 @@ def _format_base(row: dict[str, Any]) -> Iterator[str]:
     if row["pictures"]:
         counts += f", {format_count(row['pictures'], 'picture')}, {row['described']:,} of them described"
     yield f"{row['name']}  ({where}: {counts}{vectors})"
+    if missing := row["without_vectors"]:
+        yield f"    {format_count(missing, 'passage')} without a vector, found by words only: {row['update']}"
     for root in row["added"]:
         state = "" if root["indexed_at"] else "  (not finished: run `sandbur index update`)"
         yield f"    {root['location']}{state}"
@@ -75,6 +80,7 @@ async def search(command: IndexCommand) -> int:
         if command.base:
             bases = [await opened.find_base()]
         notices = await opened.library.refresh(bases)
+        notices += _describe_missing_vectors(opened, bases)
         passages = await opened.library.search(command.what, bases, command.limit, notices=notices)
     for notice in notices:
         say(one_line(notice))
@@ -87,6 +93,14 @@ async def search(command: IndexCommand) -> int:
     if not passages:
         say("Nothing matches." if bases else "There are no knowledge bases here.")
     return 0 if passages else 1
+
+
+def _describe_missing_vectors(opened: OpenedLibrary, bases: Sequence[StoredBase]) -> Iterator[str]:
+    """Yield a sentence for each base that is searched by words although there is an embedding model."""
+    for base in bases if opened.embeddings else ():
+        if not base.model:
+            make = make_update_command(base)
+            yield f"{base.name} has no vectors, so it is searched by words only. Make them: {make}"
 
 
 def _describe_passage(passage: Passage, opened: OpenedLibrary) -> dict[str, Any]:

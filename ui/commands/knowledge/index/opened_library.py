@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
+from .....actions.ports import Verdict
 from .....actions.tools.web.web_fetch import WebFetch
 from .....agent.config.settings import Settings
 from .....agent.knowledge.retrieval.embedding.embedder import find_embedder
@@ -37,6 +39,8 @@ class OpenedLibrary:
     base_name: str
     make_describer: Callable[[str], PictureDescriber]
     """Returns what describes pictures by a model of this name."""
+    embeddings: str
+    """The model of the setting `embeddings`; empty if there is none."""
 
     async def open_base(self) -> StoredBase:
         """Return the base of the command, which is created if it is missing."""
@@ -51,6 +55,12 @@ class OpenedLibrary:
                 "`sandbur index list` lists them, `sandbur index add` makes one.",
             )
         return found[0]
+
+
+def make_update_command(base: StoredBase) -> str:
+    """Return the command that updates a base and makes the vectors that it lacks."""
+    user = "" if base.scope else " --user"
+    return f"sandbur index update --base {shlex.quote(base.name)}{user}"
 
 
 @asynccontextmanager
@@ -68,6 +78,7 @@ async def open_library(command: IndexCommand) -> AsyncGenerator[OpenedLibrary]:
             (*of_project, USER_SCOPE),
             command.base or PROJECT_BASE,
             lambda model: retrieval.make_describer(model, settings.cwd),
+            "" if embedder is None else embedder.name,
         )
 
 
@@ -76,7 +87,7 @@ def make_fetcher(settings: Settings) -> PageFetcher:
     policy = policy_of(settings_of_session(settings, model=""), own_folders(settings, os.environ))
     tool = WebFetch()
 
-    def judge(url: str) -> Literal["allow", "ask", "deny"]:
-        return policy.judge(tool, tool.parse(json.dumps({"url": url})), "interactive").decision
+    def judge(url: str) -> Verdict:
+        return policy.judge(tool, tool.parse(json.dumps({"url": url})), "interactive")
 
     return PageFetcher(judge)

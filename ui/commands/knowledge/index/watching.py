@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from .....agent.knowledge.retrieval.passages import name_source
 from .....state.errors import SandburError
+from .....state.process.cancellation import run_in_thread
 from .....state.search.knowledge_rows import StoredBase
 from ....terminal.standard_output import exit_on_signals
 from ....terminal.terminal import put, say
@@ -28,7 +29,11 @@ async def watch(opened: OpenedLibrary, bases: Sequence[StoredBase], describes: s
     removed. A signal ends the process.
     """
     watchers = [_Watcher(opened, base, describes) for base in bases]
-    say("Watching. Ctrl-C ends it.")
+    for base in bases:
+        roots = await run_in_thread(opened.library.rows.list_roots, base)
+        files = ", ".join(root.location for root in roots if root.location.startswith("/")) or "no files"
+        say(one_line(f"Watching {files} for {base.name}."))
+    say(f"Each change is a line; a look takes place every {_FIRST_S:g} to {_MOST_S:g} s. Ctrl-C ends it.")
     pause_s = _FIRST_S
     with exit_on_signals():
         while watchers:

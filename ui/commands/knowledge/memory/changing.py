@@ -6,21 +6,22 @@ import sys
 
 from .....state.errors import UsageError
 from .....state.memory.fact_store import Addition
-from .....state.memory.facts import MEMORIES, MOST_TEXT_BYTES, FactScope
-from .....state.memory.origins import FactOrigin, preview_forget_origin
+from .....state.memory.facts import MEMORIES, MOST_TEXT_BYTES, FactScope, shorten_id
+from .....state.memory.origins import FactOrigin
 from ....chat.decisions.questions import OneKey
 from ....terminal.terminal import is_interactive, put, say
 from ....terminal.text.sanitize import plain
 from .command import MemoryCommand
 from .fact_lines import (
-    ID_CHARS,
+    COMMAND,
     describe_cascade,
     describe_correction,
+    describe_ended,
     describe_origin_cascade,
     describe_reversal,
     list_rows,
 )
-from .looking import open_memory
+from .looking import open_memory, select_scope
 from .tracing import find_session
 
 
@@ -28,13 +29,13 @@ async def add_fact(command: MemoryCommand) -> int:
     """Add a fact and print its id."""
     text = _read_text(command.words[0])
     async with open_memory(command) as memories:
-        scope = memories.scopes.get(command.scope or "project")
+        scope = select_scope(memories, command.scope or "project")
         sources = [memories.find(one).id for one in command.from_facts]
         added = memories.add(
             text, scope, kind=command.kind, path=make_path(command.path), derived_from=sources
         )
     put(added.fact.id)
-    for line in describe_addition(added, scope):
+    for line in describe_addition(added, scope, COMMAND):
         say(plain(line))
     return 0
 
@@ -45,7 +46,7 @@ async def edit_fact(command: MemoryCommand) -> int:
         fact = memories.find(command.words[0])
         correction = memories.correct(fact.id, _read_text(command.words[1]), command.reason)
     put(correction.new.id)
-    for line in describe_correction(correction):
+    for line in describe_correction(correction, COMMAND):
         say(plain(line))
     return 0
 
@@ -61,7 +62,7 @@ async def forget_fact(command: MemoryCommand) -> int:
         if not command.yes:
             await _confirm(len(cascade.ids))
         memories.forget(cascade.fact.id, command.reason, cascade.ids)
-    say(f"Forgotten. Undo it with: sandbur memory restore {cascade.fact.id[:ID_CHARS]}")
+    say(f"Forgotten. Undo it with: sandbur memory restore {shorten_id(cascade.fact.id)}")
     return 0
 
 
@@ -69,13 +70,13 @@ async def _forget_origin(command: MemoryCommand) -> int:
     """Show everything that came from a call or a session, ask, and forget it."""
     async with open_memory(command) as memories:
         origin = FactOrigin(find_session(memories, command.from_session), command.from_call)
-        cascade = preview_forget_origin(memories.facts, origin)
+        cascade = memories.preview_forget_origin(origin)
         for line in describe_origin_cascade(cascade):
             say(plain(line))
         if not command.yes:
             await _confirm(len(cascade.ids))
         memories.forget_origin(origin, command.reason, cascade.ids)
-    say(f"Forgotten. Undo it with: sandbur memory restore {cascade.ids[0][:ID_CHARS]}")
+    say(f"Forgotten. Undo it with: sandbur memory restore {shorten_id(cascade.ids[0])}")
     return 0
 
 
@@ -95,13 +96,22 @@ def make_path(name: str) -> str:
     return f"{MEMORIES}{name.removeprefix(MEMORIES)}" if name else ""
 
 
-def describe_addition(added: Addition, scope: FactScope) -> list[str]:
-    """Return sentences about an added fact, and about facts that are nearly the same."""
+def describe_addition(added: Addition, scope: FactScope, verb: str) -> list[str]:
+    """Return sentences about an added fact, one with its text that ended, and those with nearly its words.
+
+    `verb` is the command in whose words it is undone.
+    """
     where = {"user": "for all projects", "project": f"for the project {scope.key}"}
     place = where.get(scope.kind, f"for the agent {scope.key}")
     lines = [f"Remembered {place}." if added.is_new else f"This is known {place}; it is confirmed."]
-    if added.similar:
-        lines += ["Nearly the same facts:", *list_rows(added.similar)]
+    successor = None
+    if added.ended is not None:
+        successor = added.ended.successor
+        lines += describe_ended(added.ended, added.fact, verb)
+    similar = [one for one in added.similar if successor is None or one.id != successor.id]
+    if similar:
+        lines += ["Facts with nearly the same words; correct one if they contradict each other:"]
+        lines += list_rows(similar)
     return lines
 
 

@@ -9,7 +9,8 @@ from ....cli.grammar import Action, ActionCommand, flag, switch, word
 
 MOST_LISTED, MOST_FOUND = 100, 10
 _FLAGS: Mapping[str, tuple[str, ...]] = {
-    "scope": ("list", "search", "add", "review", "export", "import"),
+    "scope": ("list", "search", "show", "add", "edit", "forget", "review", "trace", "restore", "export",
+              "import"),
     "all": ("list",),
     "limit": ("list", "search"),
     "json": ("list", "search", "show", "review", "trace"),
@@ -22,7 +23,8 @@ _FLAGS: Mapping[str, tuple[str, ...]] = {
     "from_session": ("forget",),
     "accept": ("review",),
     "reject": ("review",),
-}
+    "here": ("import",),
+}  # fmt: skip
 """Field of a flag -> the actions that accept it."""
 _WORDS: Mapping[str, tuple[int, int, str]] = {
     "list": (0, 0, ""),
@@ -54,18 +56,20 @@ class MemoryCommand(ActionCommand):
                          ("--scope", "--limit", "--json"), (
             ("sandbur memory search how are tests run", ""),
         ), home="looking.search_facts"),
-        "show": Action("ID", "a fact, where it comes from, and what happened to it", ("--json",), (
+        "show": Action("ID", "a fact, where it comes from, and what happened to it", ("--scope", "--json"), (
             ("sandbur memory show 3f2a", "the start of an id is enough"),
+            ("sandbur memory show 3f2a --scope project:../shop", "a fact of another project"),
         ), home="looking.show_fact"),
         "add": Action("TEXT", "remember a fact", ("--scope", "--kind", "--path", "--from"), (
             ('sandbur memory add "Tests run with uv run pytest"', "for this project"),
             ('sandbur memory add "Answer in German" --scope user', "for all projects"),
         ), home="changing.add_fact"),
-        "edit": Action("ID TEXT", "correct a fact; what was derived from it is forgotten", ("--reason",), (
+        "edit": Action("ID TEXT", "correct a fact; what was derived from it is forgotten",
+                       ("--scope", "--reason"), (
             ('sandbur memory edit 3f2a "The port is 9090" --reason "it was moved"', ""),
         ), home="changing.edit_fact"),
         "forget": Action("ID", "forget a fact, with everything that was derived from it",
-                         ("--from-call", "--from-session", "--yes", "--reason"), (
+                         ("--scope", "--from-call", "--from-session", "--yes", "--reason"), (
             ("sandbur memory forget 3f2a", "shows what goes along, and asks"),
             ("sandbur memory forget --from-call toolu_01", "what came from one tool call, with all derived"),
             ("sandbur memory forget --from-session 8c1d", "what came from one session"),
@@ -76,23 +80,25 @@ class MemoryCommand(ActionCommand):
             ("sandbur memory review --accept 3f2a --reject 9b1c", ""),
         ), home="reviewing.review_proposals"),
         "trace": Action("ID", "the text that a fact was taken from, and what else came from there",
-                        ("--json",), (
+                        ("--scope", "--json"), (
             ("sandbur memory trace 3f2a", ""),
         ), home="tracing.trace_fact"),
         "extract": Action("", "find facts now in the sessions of this folder that were not read yet",
                           home="reviewing.extract_facts"),
-        "restore": Action("ID", "undo what corrected or forgot a fact", ("--reason",),
+        "restore": Action("ID", "undo what corrected or forgot a fact", ("--scope", "--reason"),
                           home="changing.restore_fact"),
         "export": Action("[FILE]", "write facts with their history as lines of JSON", ("--scope",), (
             ("sandbur memory export memory.jsonl", "this project and your own facts"),
         ), home="transfer.export_memory"),
-        "import": Action("FILE", "add the facts of an export", ("--scope",), (
-            ("sandbur memory import memory.jsonl --scope project", "all of them for this project"),
+        "import": Action("FILE", "add the facts of an export", ("--here", "--scope"), (
+            ("sandbur memory import memory.jsonl", "each fact where it was: for its project, or for you"),
+            ("sandbur memory import memory.jsonl --here", "those of projects for this project"),
+            ("sandbur memory import memory.jsonl --scope user", "all of them for you"),
         ), home="transfer.import_memory"),
     }  # fmt: skip
     action: str = word("|".join(ACTIONS), None, "list", nargs="?", type=one_of(tuple(ACTIONS)))
     words: tuple[str, ...] = word("WORD", "the id of a fact, a text, words or a file", (), nargs="*")
-    scope: str = flag("--scope", "user | project | agent:NAME", "", metavar="SCOPE")
+    scope: str = flag("--scope", "user | project[:DIR] | agent:NAME", "", metavar="SCOPE")
     all: bool = switch("--all", "list: those that were corrected or forgotten, too")
     limit: int = flag("--limit", "list, search: at most N facts", 0, type=count, metavar="N")
     json: bool = switch("--json", "list, search, show, review, trace: JSON on stdout")
@@ -114,6 +120,8 @@ class MemoryCommand(ActionCommand):
         "--reject", "review: reject a proposal; repeatable", (), action="append", metavar="ID"
     )
 
+    here: bool = switch("--here", "import: the facts of projects become facts of this project")
+
     def check(self) -> None:
         """Check the number of words, and that flags belong to the action."""
         least, most, what = _WORDS[self.action]
@@ -126,6 +134,8 @@ class MemoryCommand(ActionCommand):
         if len(self.words) > most:
             hint = f"Put a text in quotes, or see `sandbur memory {self.action} --help`."
             raise UsageError(f"`{self.words[most][:40]}` is one word too many.", hint)
+        if self.here and self.scope:
+            raise UsageError("--here and --scope exclude each other.", "--scope puts all facts there.")
         usual = MemoryCommand()
         for name, actions in _FLAGS.items():
             if self.action not in actions and getattr(self, name) not in (getattr(usual, name), []):

@@ -6,16 +6,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from .....agent.knowledge.memory.scopes import name_path
-from .....state.memory.fact_store import Cascade, Correction
-from .....state.memory.facts import Fact, FactChange, parse_message_id
+from .....state.memory.fact_store import Cascade, Correction, EndedFact
+from .....state.memory.facts import Fact, FactChange, parse_message_id, shorten_id
 from .....state.memory.origins import OriginCascade
 from .....state.memory.proposals import Acceptance
 from .....state.memory.reversal import Reversal
 from ....terminal.text.sanitize import one_line, plain
 from ....terminal.text.times import local_time
 
-ID_CHARS = 8
 _MOST_TEXT_CHARS = 100
+_ENDINGS = {"superseded": "corrected", "forgotten": "forgotten"}
+
+
+COMMAND, SLASH_COMMAND = "sandbur memory", "/memory"
 
 
 def list_rows(facts: Iterable[Fact], with_state: bool = True) -> Iterator[str]:
@@ -26,7 +29,7 @@ def list_rows(facts: Iterable[Fact], with_state: bool = True) -> Iterator[str]:
         mark = "[from a tool] " if fact.provenance.origin == "tool" else ""
         text = one_line(fact.text)
         text = text if len(text) <= _MOST_TEXT_CHARS else f"{text[: _MOST_TEXT_CHARS - 3]}..."
-        yield f"{fact.id[:ID_CHARS]}  {one_line(scope):<8} {fact.created_at[:10]}  {state}{mark}{text}"
+        yield f"{shorten_id(fact.id)}  {one_line(scope):<8} {fact.created_at[:10]}  {state}{mark}{text}"
 
 
 def make_object(fact: Fact) -> dict[str, Any]:
@@ -47,8 +50,13 @@ def make_object(fact: Fact) -> dict[str, Any]:
     }
 
 
-def describe_fact(fact: Fact, history: Sequence[FactChange], derived: Sequence[Fact]) -> Iterator[str]:
-    """Yield a fact as lines: its text, where it comes from, and what happened to it."""
+def describe_fact(
+    fact: Fact, history: Sequence[FactChange], derived: Sequence[Fact], derived_elsewhere: int
+) -> Iterator[str]:
+    """Yield a fact as lines: its text, where it comes from, and what happened to it.
+
+    `derived_elsewhere` is how many facts of other places were derived from it.
+    """
     yield from plain(fact.text).split("\n")
     yield ""
     yield f"id         {fact.id}"
@@ -61,11 +69,13 @@ def describe_fact(fact: Fact, history: Sequence[FactChange], derived: Sequence[F
     if fact.derived_from:
         yield f"derived    from {', '.join(fact.derived_from)}"
     for one in derived:
-        yield f"source of  {one.id[:ID_CHARS]} {one_line(one.text)[:_MOST_TEXT_CHARS]}"
+        yield f"source of  {shorten_id(one.id)} {one_line(one.text)[:_MOST_TEXT_CHARS]}"
+    if derived_elsewhere:
+        yield f"source of  {derived_elsewhere} of other projects or agents"
     for change in history:
         why = f": {one_line(change.reason)}" if change.reason else ""
         by = f" by {one_line(change.actor)}" if change.actor else ""
-        cause = f", because of {change.cause[:ID_CHARS]}" if change.cause != fact.id else ""
+        cause = f", because of {shorten_id(change.cause)}" if change.cause != fact.id else ""
         yield f"{local_time(change.at)}  {change.what}{by}{cause}{why}"
 
 
@@ -111,37 +121,50 @@ def describe_proposal(proposal: Fact, target: Fact | None, similar: Sequence[Fac
     """Yield a proposal for the person who decides: text, origin, what it corrects, and what is like it."""
     scope = "for all projects" if proposal.scope.kind == "user" else "for this project"
     mark = "  [from a tool]" if proposal.provenance.origin == "tool" else ""
-    yield f"{proposal.id[:ID_CHARS]}  {proposal.kind} {scope}{mark}"
+    yield f"{shorten_id(proposal.id)}  {proposal.kind} {scope}{mark}"
     yield from (f"  {line}" for line in plain(proposal.text).split("\n"))
     yield f"  from {describe_origin(proposal)}"
     if target is not None:
-        yield f"  corrects {target.id[:ID_CHARS]}: {one_line(target.text)[:_MOST_TEXT_CHARS]}"
+        yield f"  corrects {shorten_id(target.id)}: {one_line(target.text)[:_MOST_TEXT_CHARS]}"
     others = [fact for fact in similar if target is None or fact.id != target.id]
     if others:
         yield "  nearly the same:"
         yield from (f"    {row}" for row in list_rows(others))
 
 
-def describe_acceptance(accepted: Acceptance) -> Iterator[str]:
-    """Yield what the acceptance of a proposal changed."""
-    fact = accepted.fact.id[:ID_CHARS]
-    is_same = fact != accepted.proposal.id[:ID_CHARS] and accepted.fact.text == accepted.proposal.text
+def describe_acceptance(accepted: Acceptance, verb: str) -> Iterator[str]:
+    """Yield what the acceptance of a proposal changed. `verb` is the command in whose words it is undone."""
+    fact = shorten_id(accepted.fact.id)
+    is_same = fact != shorten_id(accepted.proposal.id) and accepted.fact.text == accepted.proposal.text
     yield f"It is known as fact {fact}, which is confirmed." if is_same else f"Accepted: fact {fact}."
     if accepted.old is not None:
-        yield f"It corrects {accepted.old.id[:ID_CHARS]}. Undo it with: restore {accepted.old.id[:ID_CHARS]}"
+        old = shorten_id(accepted.old.id)
+        yield f"It corrects {old}. Undo it with: {verb} restore {old}"
     if accepted.derived:
         yield f"What was derived from the old text ({len(accepted.derived)}) is forgotten:"
         yield from list_rows(accepted.derived)
 
 
-def describe_correction(correction: Correction) -> Iterator[str]:
-    """Yield what a correction changed."""
-    old, new = correction.old.id[:ID_CHARS], correction.new.id[:ID_CHARS]
+def describe_correction(correction: Correction, verb: str) -> Iterator[str]:
+    """Yield what a correction changed. `verb` is the command in whose words it is undone."""
+    old, new = shorten_id(correction.old.id), shorten_id(correction.new.id)
     yield f"Corrected {old}: its text is fact {new} now."
     if correction.derived:
         yield f"What was derived from the old text ({len(correction.derived)}) is forgotten:"
         yield from list_rows(correction.derived)
-    yield f"Undo it with: restore {old}"
+    yield f"Undo it with: {verb} restore {old}"
+
+
+def describe_ended(ended: EndedFact, added: Fact, verb: str) -> Iterator[str]:
+    """Yield that the text of an added fact had been corrected or forgotten, and why."""
+    change = ended.change
+    by = f" by {one_line(change.actor)}" if change.actor else ""
+    why = f": {one_line(change.reason)}" if change.reason else "."
+    yield f"This text was {_ENDINGS[ended.fact.state]} on {local_time(change.at)[:10]}{by}{why}"
+    if ended.successor is not None:
+        yield "The fact that replaced it is still valid, so that there are two now:"
+        yield from list_rows([ended.successor])
+    yield f"Take the new one back with: {verb} forget {shorten_id(added.id)}"
 
 
 def describe_reversal(reversal: Reversal) -> Iterator[str]:

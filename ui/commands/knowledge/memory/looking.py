@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
 from .....agent.knowledge.memory.memories import ALL_STATES, Memories, open_facts
-from .....agent.knowledge.memory.scopes import find_scopes
+from .....agent.knowledge.memory.scopes import find_scopes, widen_scopes
 from .....agent.session.decisions import whoami
 from .....agent.session.secrets import masker_for
 from .....state.memory.facts import Fact, FactScope
@@ -22,7 +22,12 @@ from .fact_lines import describe_fact, list_rows, make_object
 
 def select_scopes(memories: Memories, scope: str) -> tuple[FactScope, ...]:
     """Return the scope of a flag, or all scopes of the folder. Raises `UsageError`."""
-    return (memories.scopes.get(scope),) if scope else memories.scopes.all
+    return (select_scope(memories, scope),) if scope else memories.scopes.all
+
+
+def select_scope(memories: Memories, scope: str) -> FactScope:
+    """Return the scope of a flag, such as `project:DIR`, which was opened before. Raises `UsageError`."""
+    return memories.scopes.get("project" if scope.startswith("project:") else scope)
 
 
 @asynccontextmanager
@@ -39,7 +44,11 @@ async def open_memory_and_store(command: MemoryCommand) -> AsyncGenerator[tuple[
         cwd = runtime.settings.cwd
         mask = masker_for(os.environ, cwd).text
         facts = open_facts(runtime.store)
-        yield Memories(facts, find_scopes(cwd), mask, whoami(os.environ)), runtime.store
+        scopes = widen_scopes(find_scopes(cwd), command.scope, cwd)
+        memories = Memories(facts, scopes, mask, whoami(os.environ))
+        if command.scope:
+            select_scope(memories, command.scope)
+        yield memories, runtime.store
 
 
 async def list_facts(command: MemoryCommand) -> int:
@@ -57,28 +66,28 @@ async def list_facts(command: MemoryCommand) -> int:
 
 
 async def search_facts(command: MemoryCommand) -> int:
-    """Print the facts that match."""
+    """Print the facts that match; exit code 1 if there are none."""
     async with open_memory(command) as memories:
         scopes = select_scopes(memories, command.scope)
         hits = memories.search(" ".join(command.words), scopes, command.limit or MOST_FOUND)
     print_facts([hit.fact for hit in hits], command.json)
     if not hits and not command.json:
         say("No fact matches.")
-    return 0
+    return 0 if hits else 1
 
 
 async def show_fact(command: MemoryCommand) -> int:
     """Print one fact with its origin and its history."""
     async with open_memory(command) as memories:
-        facts = memories.facts
-        fact = facts.find(command.words[0])
-        history = facts.history(fact.id)
-        derived = [*facts.rows.load(facts.rows.list_derived([fact.id])).values()]
+        fact = memories.find(command.words[0])
+        history = memories.facts.history(fact.id)
+        every = memories.list_derived(fact)
+        derived = [*filter(memories.holds, every)]
     if command.json:
         more = {"history": [one.model_dump() for one in history], "derived": [one.id for one in derived]}
         put(json.dumps({**make_object(fact), **more}, ensure_ascii=False))
         return 0
-    for line in describe_fact(fact, history, derived):
+    for line in describe_fact(fact, history, derived, len(every) - len(derived)):
         put(line)
     return 0
 

@@ -11,13 +11,13 @@ from .....agent.knowledge.memory.memory import ExtractsFacts
 from .....agent.runtime.agent_definition import PLAIN
 from .....state.errors import UsageError
 from .....state.memory.fact_store import find_similar
-from .....state.memory.facts import Fact
+from .....state.memory.facts import Fact, shorten_id
 from ....chat.decisions.questions import OneKey
 from ....cli.open_session import open_runtime
 from ....terminal.terminal import is_interactive, put, say
 from ....terminal.text.sanitize import plain
 from .command import MemoryCommand
-from .fact_lines import ID_CHARS, describe_acceptance, describe_proposal, make_object
+from .fact_lines import COMMAND, describe_acceptance, describe_proposal, make_object
 from .looking import open_memory, select_scopes
 
 QUESTION, KEYS = "Keep this fact? [y/n/s] ", "yns"
@@ -73,23 +73,23 @@ async def _ask(memories: Memories, proposal: Fact) -> None:
     question = OneKey(QUESTION, KEYS, text_means="keep this text instead", safe="s")
     answer = await question.ask_alone()
     if answer.key == "y" or answer.text.strip():
-        for line in describe_acceptance(memories.accept(proposal.id, answer.text)):
+        for line in describe_acceptance(memories.accept(proposal.id, answer.text), COMMAND):
             say(plain(line))
     elif answer.key == "n":
         memories.reject([proposal.id])
-        say(f"Rejected. Undo it with: sandbur memory restore {proposal.id[:ID_CHARS]}")
+        say(f"Rejected. Undo it with: sandbur memory restore {shorten_id(proposal.id)}")
 
 
 def _decide(memories: Memories, command: MemoryCommand) -> int:
     accepted = [memories.find(text) for text in command.accept]
     rejected = [memories.find(text) for text in command.reject]
     if both := {one.id for one in accepted} & {one.id for one in rejected}:
-        raise UsageError(f"Fact {min(both)[:ID_CHARS]} cannot be accepted and rejected.")
+        raise UsageError(f"Fact {shorten_id(min(both))} cannot be accepted and rejected.")
     for fact in (*accepted, *rejected):
         if fact.state != "proposed":
-            raise UsageError(f"Fact {fact.id[:ID_CHARS]} is {fact.state}, and no proposal.")
+            raise UsageError(f"Fact {shorten_id(fact.id)} is {fact.state}, and no proposal.")
     for fact in accepted:
-        for line in describe_acceptance(memories.accept(fact.id)):
+        for line in describe_acceptance(memories.accept(fact.id), COMMAND):
             say(plain(line))
     if rejected:
         memories.reject([fact.id for fact in rejected])

@@ -13,6 +13,7 @@ from .....agent.knowledge.memory.scopes import find_scopes
 from .....agent.session.decisions import whoami
 from .....agent.session.secrets import masker_for
 from .....state.errors import UsageError
+from .....state.memory.facts import shorten_id
 from ....chat.decisions.questions import OneKey
 from ....chat.slash.command import DONE, EditorContext, SlashContext, SlashOffer, SlashResult, tell
 from ....chat.slash.file_commands import edit_in_editor
@@ -20,7 +21,7 @@ from ....terminal.text.sanitize import plain
 from .changing import describe_addition
 from .command import MOST_FOUND
 from .fact_lines import (
-    ID_CHARS,
+    SLASH_COMMAND,
     describe_acceptance,
     describe_cascade,
     describe_correction,
@@ -151,12 +152,12 @@ def _list_waiting(memories: Memories, _: str) -> list[str]:
 
 
 def _accept(memories: Memories, fact_id: str) -> list[str]:
-    return [*describe_acceptance(memories.accept(memories.find(fact_id).id))]
+    return [*describe_acceptance(memories.accept(memories.find(fact_id).id), SLASH_COMMAND)]
 
 
 def _reject(memories: Memories, fact_id: str) -> list[str]:
     (rejected,) = memories.reject([memories.find(fact_id).id])
-    return [f"Rejected. Undo it with: /memory restore {rejected.id[:ID_CHARS]}"]
+    return [f"Rejected. Undo it with: /memory restore {shorten_id(rejected.id)}"]
 
 
 _EDITOR_WORK: dict[str, Callable[[Memories, str], list[str]]] = {
@@ -183,10 +184,12 @@ class _MemoryChat:
 
     async def show(self, fact_id: str) -> None:
         def look() -> list[str]:
-            facts = self._memories.facts
-            fact = facts.find(fact_id)
-            derived = [*facts.rows.load(facts.rows.list_derived([fact.id])).values()]
-            return [*describe_fact(fact, facts.history(fact.id), derived)]
+            memories = self._memories
+            fact = memories.find(fact_id)
+            every = memories.list_derived(fact)
+            derived = [*filter(memories.holds, every)]
+            history = memories.facts.history(fact.id)
+            return [*describe_fact(fact, history, derived, len(every) - len(derived))]
 
         tell(self._context, *await self._offload(look))
 
@@ -195,12 +198,12 @@ class _MemoryChat:
         is_for_user = kind == "user" and bool(rest.strip())
         scope = self._memories.scopes.user if is_for_user else self._memories.scopes.project
         added = await self._offload(lambda: self._memories.add(rest if is_for_user else text, scope))
-        tell(self._context, *describe_addition(added, scope), *list_rows([added.fact]))
+        tell(self._context, *describe_addition(added, scope, SLASH_COMMAND), *list_rows([added.fact]))
 
     async def edit(self, fact_id: str, text: str) -> None:
         memories = self._memories
         correction = await self._offload(lambda: memories.correct(memories.find(fact_id).id, text))
-        tell(self._context, *describe_correction(correction))
+        tell(self._context, *describe_correction(correction, SLASH_COMMAND))
 
     async def forget(self, fact_id: str) -> None:
         """Show what goes along, ask for the key, and forget it."""
@@ -214,7 +217,7 @@ class _MemoryChat:
             tell(context, "Nothing was forgotten.")
             return
         await self._offload(lambda: memories.forget(cascade.fact.id, expected=cascade.ids))
-        tell(context, f"Forgotten. Undo it with: /memory restore {cascade.fact.id[:ID_CHARS]}")
+        tell(context, f"Forgotten. Undo it with: /memory restore {shorten_id(cascade.fact.id)}")
 
     async def review(self) -> None:
         """Show each proposal, and ask for a key or another text."""
@@ -233,7 +236,7 @@ class _MemoryChat:
                 text = (await context.wait(asking, context.questions.leave) or "").strip()
             if answer.key == "y" or text:
                 accepted = await self._offload(lambda one=proposal, text=text: memories.accept(one.id, text))
-                tell(context, *describe_acceptance(accepted))
+                tell(context, *describe_acceptance(accepted, SLASH_COMMAND))
             elif answer.key == "n":
                 await self.reject(proposal.id)
             elif not answer.key:  # the person left the question

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from .....agent.knowledge.memory.memories import Memories
 from .....state.errors import SandburError, UsageError
 from .....state.memory.facts import Fact, parse_message_id
-from .....state.memory.origins import FactOrigin, find_by_origin
+from .....state.memory.origins import FactOrigin
 from .....state.store.recording import find_result, load_messages
 from .....state.store.store import Store
 from ....terminal.terminal import put
@@ -92,7 +92,7 @@ def find_session(memories: Memories, text: str) -> str:
 def _describe_others(
     memories: Memories, fact: Fact, origin: FactOrigin, what: str, flag: str
 ) -> Iterator[str]:
-    others = [one for one in find_by_origin(memories.facts, origin) if one.id != fact.id]
+    others = [one for one in memories.find_by_origin(origin) if one.id != fact.id]
     if others:
         yield f"from the same {what} ({len(others)})"
         yield from (f"  {row}" for row in list_rows(others[:_MOST_LISTED]))
@@ -101,7 +101,7 @@ def _describe_others(
 
 def _make_trace(memories: Memories, store: Store, fact: Fact) -> dict[str, object]:
     found = fact.provenance
-    of_session = find_by_origin(memories.facts, FactOrigin(found.session_id)) if found.session_id else []
+    of_session = memories.find_by_origin(FactOrigin(found.session_id)) if found.session_id else []
     return {
         **make_object(fact),
         "source_text": find_source_text(store, fact),

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from .....agent.knowledge.memory.memories import Memories
+from .....agent.knowledge.memory.scopes import describe_owner
 from .....state.errors import UsageError
 from .....state.memory.fact_changes import Author
 from .....state.memory.fact_transfer import export_facts, import_facts
+from .....state.memory.facts import FactScope
 from ....terminal.standard_output import exit_on_signals
 from ....terminal.terminal import put, say
 from ....terminal.text.sanitize import one_line
 from ...sessions.transfer import write_new_file
 from .command import MemoryCommand
-from .looking import open_memory, select_scopes
+from .looking import open_memory, select_scope, select_scopes
 
 _MOST_IMPORT_BYTES = 256_000_000
 
@@ -37,13 +42,34 @@ async def import_memory(command: MemoryCommand) -> int:
     """Add the facts of an export that are not there yet."""
     lines = _read(command.words[0])
     async with open_memory(command) as memories:
-        scope = memories.scopes.get(command.scope) if command.scope else None
+        place = _make_placing(memories, command)
         author = Author(memories.actor)
-        counts = import_facts(memories.facts, lines, author, scope, memories.require_no_secret)
+        counts = import_facts(memories.facts, lines, author, place, memories.require_no_secret)
     say(f"Added {counts.added:,} facts; {counts.merged:,} were there already.")
     if counts.without_path:
         say(f"{counts.without_path:,} of them have no path, because other facts have it.")
+    for line in _describe_elsewhere(counts.scopes, memories, command.words[0]):
+        say(one_line(line))
     return 0
+
+
+def _make_placing(memories: Memories, command: MemoryCommand) -> Callable[[FactScope], FactScope]:
+    """Return the scope for the facts of each scope of an export: as the flags say, or the same one."""
+    if command.scope:
+        wanted = select_scope(memories, command.scope)
+        return lambda _: wanted
+    own = memories.scopes.project
+    return lambda scope: own if command.here and scope.kind == "project" else scope
+
+
+def _describe_elsewhere(scopes: Mapping[FactScope, int], memories: Memories, name: str) -> Iterator[str]:
+    """Yield whose the facts are that do not hold in this folder, and how to have them here."""
+    elsewhere = {scope: count for scope, count in scopes.items() if scope not in memories.scopes.all}
+    for scope, count in elsewhere.items():
+        facts, verb = ("1 fact belongs", "is") if count == 1 else (f"{count:,} facts belong", "are")
+        yield f"{facts} to {describe_owner(scope)}, and {verb} not found here."
+    if any(scope.kind == "project" for scope in elsewhere):
+        yield f"Have those of projects in this one: sandbur memory import {shlex.quote(name)} --here"
 
 
 def _read(name: str) -> list[str]:

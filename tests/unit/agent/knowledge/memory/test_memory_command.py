@@ -51,6 +51,8 @@ def test_a_fact_is_added_listed_shown_and_corrected(command: Command) -> None:
     assert run(command, "restore", first).code == 0
     assert run(command, "show", leaf, "--json").result["state"] == "valid"
     assert [one["text"] for one in run(command, "search", "port", "--json").lines] == ["The port is 8080"]
+    none = run(command, "search", "zebra")
+    assert (none.code, none.out, none.err.strip()) == (1, "", "No fact matches.")
 
 
 def test_forgetting_shows_what_goes_along_and_needs_a_yes(command: Command) -> None:
@@ -122,8 +124,65 @@ def test_an_export_is_imported_into_another_project(command: Command) -> None:
     assert "Added 1 facts" in run(command, "import", str(file), "--scope", "project", *other, *store).err
     (found,) = run(command, "list", "--json", *other, *store).lines
     assert (found["text"], found["scope_key"]) == ("The port is 8080", str(command.folder / "other"))
+    again = run(command, "import", str(file), "--scope", "project", *other, *store)
+    assert "Added 0 facts; 1 were there already." in again.err
     text = file.read_text().replace("The port is 8080", "ghp_abcdefghijklmnopqrstuvwxyz0123456789")
     assert "contains a secret" in run(command, "import", "-", *store, stdin=text).err
+
+
+def test_an_import_says_whose_the_facts_are_and_puts_those_of_a_project_here(command: Command) -> None:
+    first = add(command, "The port is 8080")
+    add(command, "Clients dial 8080", "--from", first)
+    add(command, "Answer in German", "--scope", "user")
+    run(command, "edit", first, "The port is 9090", "--reason", "it was moved")
+    file = command.folder / "memory.jsonl"
+    run(command, "export", str(file))
+    (command.folder / "other").mkdir()
+    other = ("-C", str(command.folder / "other"))
+    for more in ((), ("--store", f"sqlite:///{command.folder}/other.db")):
+        told = run(command, "import", str(file), *other, *more).err
+        assert f"3 facts belong to the project {command.folder}, and are not found here." in told
+        assert f"sandbur memory import {file} --here" in told
+        assert [one["text"] for one in run(command, "list", "--json", *other, *more).lines] == [
+            "Answer in German"
+        ]
+        assert "Added 3 facts; 1 were there already." in run(
+            command, "import", str(file), "--here", *other, *more
+        ).err  # fmt: skip
+        assert "Added 0 facts" in run(command, "import", str(file), "--here", *other, *more).err
+        listed = run(command, "list", "--all", "--json", *other, *more).lines
+        assert {(one["text"], one["scope"], one["state"]) for one in listed} == {
+            ("Answer in German", "user", "valid"),
+            ("The port is 9090", "project", "valid"),
+            ("The port is 8080", "project", "superseded"),
+            ("Clients dial 8080", "project", "forgotten"),
+        }
+        ids = {one["text"]: one["id"] for one in listed}
+        (old,) = [one for one in listed if one["text"] == "The port is 8080"]
+        assert old["superseded_by"] == ids["The port is 9090"]
+    assert {
+        one["scope_key"] for one in run(command, "list", "--all", "--json", "--scope", "project").lines
+    } == {str(command.folder)}
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "hello", '{"type": "session"}', '{"fact": {}}'])
+def test_a_file_that_is_no_export_is_refused(command: Command, text: str) -> None:
+    done = run(command, "import", "-", stdin=text)
+    assert (done.code, "This is no export of facts." in done.err) == (2, True)
+
+
+def test_a_text_that_was_corrected_before_is_added_with_the_reason(command: Command) -> None:
+    first = add(command, "The port is 8080")
+    edited = run(command, "edit", first, "The service listens on 9090", "--reason", "it was moved")
+    assert f"Undo it with: sandbur memory restore {first[:8]}" in edited.err
+    again = run(command, "add", "the port is 8080.")
+    assert again.code == 0
+    assert "This text was corrected on" in again.err
+    assert ": it was moved" in again.err
+    assert "The service listens on 9090" in again.err
+    assert f"Take the new one back with: sandbur memory forget {again.out.strip()[:8]}" in again.err
+    assert run(command, "forget", again.out.strip(), "--yes", "--reason", "wrong").code == 0
+    assert "This text was forgotten on" in run(command, "add", "The port is 8080").err
 
 
 @pytest.mark.parametrize(
@@ -142,7 +201,9 @@ def test_an_export_is_imported_into_another_project(command: Command) -> None:
         (["add", "key ghp_abcdefghijklmnopqrstuvwxyz0123456789"], "contains a secret"),
         (["list", "--yes"], "--yes belongs to `sandbur memory forget`."),
         (["import", "none.jsonl"], "cannot be read"),
-        (["dance"], "dance"),
+        (["dance"], "sandbur: `dance` is not a known value; the values are list, search"),
+        (["import", "x", "--here", "--scope", "user"], "--here and --scope exclude each other."),
+        (["list", "--here"], "--here belongs to `sandbur memory import`."),
     ],
 )
 def test_bad_input_is_one_sentence(command: Command, words: list[str], why: str) -> None:
@@ -204,6 +265,16 @@ async def test_the_chat_asks_about_each_proposal(tmp_path: Path) -> None:
         assert "The cat is white" in listed
         assert "blue" not in listed
         assert "No fact waits for you." in await read(desk, "/memory review")
+
+
+async def test_recall_finds_facts_and_messages_together(tmp_path: Path) -> None:
+    async with slash_desk(tmp_path, ScriptedModel()) as desk:
+        assert "Nothing in memory or since the session began matches." in await read(desk, "/recall bittern")
+        await desk.type("/memory add The bittern nests in reeds")
+        found = await read(desk, "/recall nest of the bittern")
+        assert found.startswith("From memory")
+        assert "The bittern nests in reeds" in found
+        assert "Nothing in memory" not in found
 
 
 def test_control_characters_of_a_fact_do_not_reach_the_screen(command: Command) -> None:

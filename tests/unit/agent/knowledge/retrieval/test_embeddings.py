@@ -15,6 +15,7 @@ from sandbur.agent.knowledge.retrieval.embedding.embedder import connect_embedde
 from sandbur.agent.knowledge.retrieval.embedding.endpoint_embedder import EndpointEmbedder
 from sandbur.agent.models.connect import find_endpoint
 from sandbur.agent.models.model import RetryPolicy
+from sandbur.state.errors import ModelError
 
 pytest.importorskip("numpy")
 SAME = {"login": "sign", "sign": "sign", "in": "sign", "log": "sign", "banana": "bread"}
@@ -146,16 +147,23 @@ async def test_gemini_and_ollama_are_asked_as_they_want_it(
     ("answer", "sentence"),
     [
         (page("{}", "application/json"), "its answer holds no vectors"),
-        (page('{"data": []}', "application/json"), "it returned 0 vectors for 1 texts"),
+        (page('{"data": []}', "application/json"), "it returned 0 vectors for 2 texts"),
         (page("no", status="404 Not Found"), "404"),
+        (page("<html>", "text/html"), "its answer holds no vectors"),
+        (page(json.dumps({"data": [{"embedding": [1, 2]}, {"embedding": [1]}]}), "application/json"),
+         "its vectors have 1 and 2 numbers, and not all the same number"),
+        (page('{"data": [{"embedding": [1, NaN]}, {"embedding": [1, 2]}]}', "application/json"),
+         "a vector that is zero or has a number that is not finite"),
+        (page('{"data": [{"embedding": [1, 1]}, {"embedding": [0, 0]}]}', "application/json"),
+         "a vector that is zero or has a number that is not finite"),
     ],
-)
+)  # fmt: skip
 async def test_an_answer_without_vectors_gets_one_sentence(answer: bytes, sentence: str) -> None:
     async with WebSite({"/v1/embeddings": answer}) as site:
         env = {"OPENAI_API_KEY": "key", "OPENAI_BASE_URL": f"{site.url}/v1"}
         model = EndpointEmbedder(find_endpoint("openai/small", env), NO_WAIT)
-        with pytest.raises(SandburError) as failed:
-            await model.embed(["text"])
+        with pytest.raises(ModelError) as failed:
+            await model.embed(["text", "another"])
         assert sentence in failed.value.message
 
 
@@ -180,7 +188,10 @@ async def test_a_server_that_is_down_loses_no_words(command: Command, docs: Path
         env["OPENAI_BASE_URL"] = f"{site.url}/v1"  # nothing is there
         added = await asyncio.to_thread(command.run, "index", "add", "docs", **env)
         assert added.code == 1
-        assert added.err.startswith("Files of project: 2 added.\n")
+        assert added.err.startswith(
+            "Files of project: 2 added.\nThe files are stored and found by words. This makes the vectors:"
+            " sandbur index update --base project\n"
+        )
         assert "Traceback" not in added.err
         found = await asyncio.to_thread(command.run, "index", "search", "banana", **env)
         assert found.out.startswith("docs/bread.txt:1")

@@ -69,7 +69,12 @@ def test_a_whole_base_is_removed_only_after_consent(command: Command, docs: Path
         (("add", "missing"), "missing does not exist."),
         (("add", "docs", "--base", "\x1b[1m"), "'\\x1b[1m' is no name of a knowledge base."),
         (("update", "--base", "gone"), "There is no knowledge base 'gone' here."),
-        (("add", "http://127.0.0.1:9/x"), "127.0.0.1"),
+        (
+            ("add", "http://127.0.0.1:9/x"),
+            "such as web_fetch(http://127.0.0.1:9/*). Rules are in `allow` of",
+        ),
+        (("add", "ftp://x/y"), "ftp://x/y cannot be added: ftp is not supported."),
+        (("dance",), "sandbur: `dance` is not a known value; the values are add, list"),
     ],
 )
 def test_wrong_arguments_get_one_sentence(
@@ -79,6 +84,54 @@ def test_wrong_arguments_get_one_sentence(
     assert ended.code == 2
     assert sentence in ended.err
     assert "Traceback" not in ended.err
+
+
+def test_a_rule_that_denies_an_address_is_named(command: Command) -> None:
+    config = command.folder / ".config/sandbur/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('deny = ["web_fetch(http://127.0.0.1:9/*)"]')
+    refused = command.run("index", "add", "http://127.0.0.1:9/x")
+    assert refused.code == 2
+    assert "The rule web_fetch(http://127.0.0.1:9/*) denies http://127.0.0.1:9/x." in refused.err
+
+
+@pytest.mark.parametrize("is_below_a_folder", [True, False])
+def test_a_named_file_that_cannot_be_searched_is_refused_and_not_kept(
+    command: Command, docs: Path, is_below_a_folder: bool
+) -> None:
+    (docs / "bin.dat").write_bytes(bytes(range(256)) * 9)
+    (docs / "broken.docx").write_bytes(b"PK\x03\x04 garbage")
+    if is_below_a_folder:
+        assert command.run("index", "add", "docs").code == 0
+    for name, why in (
+        ("bin.dat", "it is not text (unknown type)"),
+        ("broken.docx", "its name ends with .docx, but its content is not of that format"),
+    ):
+        refused = command.run("index", "add", f"docs/{name}")
+        assert (refused.code, f"docs/{name} cannot be added: {why}." in refused.err) == (2, True)
+        assert name not in command.run("index", "list").out
+
+
+def test_all_actions_count_the_same_files(command: Command, docs: Path) -> None:
+    (docs / "empty.txt").write_text("")
+    assert "Files of project: 2 added." in command.run("index", "add", "docs").err
+    assert command.run("index", "list").out.startswith("project  (this project: 2 files, 1 passage)")
+    assert "Removed 2 files" in command.run("index", "remove", "docs").err
+
+
+def test_a_base_without_vectors_is_named_if_there_is_a_model(command: Command, docs: Path) -> None:
+    command.run("index", "add", "docs")
+    assert "a vector" not in command.run("index", "list").out
+    env = {"SANDBUR_EMBEDDINGS": "openai/small", "OPENAI_API_KEY": "key"}
+    listed = command.run("index", "list", **env).out.splitlines()
+    make = "sandbur index update --base project"
+    assert listed[1] == f"    1 passage without a vector, found by words only: {make}"
+    assert command.run("index", "list", "--json", **env).result["without_vectors"] == 1
+    found = command.run("index", "search", "zebra", **env)
+    assert found.code == 0
+    assert found.err.strip() == (
+        f"project has no vectors, so it is searched by words only. Make them: {make}"
+    )
 
 
 def test_what_is_printed_has_no_control_characters(command: Command, docs: Path) -> None:

@@ -11,6 +11,7 @@ import pypdf
 import pytest
 from support.network.web_site import WebSite, page, redirect
 
+from sandbur.actions.ports import Verdict
 from sandbur.agent.knowledge.retrieval.indexing.page_fetcher import PageFetcher
 from sandbur.agent.knowledge.retrieval.library import Library
 from sandbur.agent.session.secrets import masker_for
@@ -22,7 +23,9 @@ TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"[:36]
 
 
 def opened(store: Store, folder: Path, judge: Callable[[str], str] = lambda url: "ask") -> Library:
-    return Library(store.database, "", masker_for({}, folder), PageFetcher(judge))  # type: ignore[arg-type]
+    return Library(
+        store.database, "", masker_for({}, folder), PageFetcher(lambda url: Verdict(judge(url), "a test"))
+    )  # type: ignore[arg-type]
 
 
 def write(path: Path, text: str | bytes) -> Path:
