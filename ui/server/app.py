@@ -1,9 +1,10 @@
 """The application of the server: checks each request by its row in the table of routes, and answers it."""
 
 import json
+import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ValidationError
@@ -22,6 +23,7 @@ from .routes.route import ApiRequest, ApiRoute, dump
 from .service import Service
 
 _MOST_PROBLEMS = 5
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def make_app(service: Service, routes: Sequence[ApiRoute]) -> Starlette:
@@ -114,9 +116,28 @@ async def _read_body(route: ApiRoute, request: Request) -> Any:
         if len(body) > route.most_bytes:
             raise RequestRefused(413, "too_large", f"A body may have {route.most_bytes:,} bytes here.")
     try:
-        return json.loads(body)
+        value = json.loads(body)
     except (ValueError, RecursionError):
         raise RequestRefused(400, "usage", "The body is not valid JSON.") from None
+    if _has_lone_surrogate(value):
+        raise RequestRefused(400, "usage", "A text of the body has half of a surrogate pair.", "Remove it.")
+    return value
+
+
+def _has_lone_surrogate(value: Any) -> bool:
+    """Return whether a text in a JSON value is no Unicode text, which no database keeps."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            if not one.isascii() and _SURROGATE.search(one):
+                return True
+        elif isinstance(one, dict):
+            found = cast("dict[str, Any]", one)
+            waiting += [*found.keys(), *found.values()]
+        elif isinstance(one, list):
+            waiting += cast("list[Any]", one)
+    return False
 
 
 def _check(form: type[BaseModel], value: Any) -> BaseModel:

@@ -1,5 +1,6 @@
 """The flags and the actions of `sandbur serve`."""
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
@@ -16,6 +17,8 @@ _TOKEN_FLAGS = ("--scopes", "--tenant", "--expires")
 _PORT = 7252
 _REQUESTS = 3000
 _RUNS = 8
+_HOST = re.compile(r"[A-Za-z0-9_.-]+|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
+"""A name or an address, without a scheme, a port and a path."""
 _NEEDED = ("starlette", "uvicorn")
 
 
@@ -33,6 +36,8 @@ class ServeCommand(ActionCommand):
         "list-tokens": Action("", "list the tokens, without their texts", ("--tenant",),
                               home="access.token_commands.list_tokens"),
         "revoke-token": Action("ID", "revoke a token", (), home="access.token_commands.revoke_token"),
+        "list-audit": Action("", "list the newest requests that changed something or were refused",
+                             ("--tenant",), home="access.token_commands.list_audit"),
     }  # fmt: skip
     action: str = word(
         "|".join(ACTIONS), "start the server (default), or manage its tokens", "start", nargs="?",
@@ -64,7 +69,7 @@ class ServeCommand(ActionCommand):
     )  # fmt: skip
     scopes: str = flag("--scopes", f"add-token: some of {','.join(SCOPES)} (default read)", "read",
                        metavar="A,B")  # fmt: skip
-    tenant: str = flag("--tenant", "add-token, list-tokens: the tenant (default: that of the settings)", "",
+    tenant: str = flag("--tenant", "add-token, list-tokens, list-audit: the tenant", "",
                        metavar="NAME")  # fmt: skip
     expires: int = flag("--expires", "add-token: valid for so many days (default: until it is revoked)", 0,
                         type=count, metavar="DAYS")  # fmt: skip
@@ -87,12 +92,17 @@ class ServeCommand(ActionCommand):
         return datetime.now(UTC) + timedelta(days=self.expires) if self.expires else None
 
     def check(self) -> None:
-        """Raise `UsageError` if a name is missing or not wanted, `ConfigError` if packages are missing."""
+        """Raise `UsageError` for a wrong or missing name, `ConfigError` if packages are missing."""
         missing = [name for name in _NEEDED if find_spec(name) is None] if self.action == "start" else []
         if missing:
             raise ConfigError(
                 f"The server needs packages that are not installed: {', '.join(missing)}.",
                 f"Install them: {make_install_command('serve')}",
+            )
+        if wrong := [name for name in self.allow_hosts if not _HOST.fullmatch(name)]:
+            raise UsageError(
+                f"--allow-host {wrong[0][:80]!r} is not a host name.",
+                "Write only the name, such as agents.example.com.",
             )
         needs = self.action in ("add-token", "revoke-token")
         if needs and not self.what.strip():

@@ -89,6 +89,24 @@ def test_the_health_pages_and_the_document_need_no_token(server: RunningServer) 
     assert described == {(route.method, route.path) for route in ROUTES}
 
 
+@pytest.mark.parametrize("session_id", [".", "..", ".hidden"])
+def test_an_id_that_clients_take_for_a_folder_is_refused(server: RunningServer, session_id: str) -> None:
+    assert server.ask("POST", "/v1/sessions", {"session_id": session_id}).status == 400
+
+
+def test_a_session_with_a_fork_is_deleted_after_its_fork(server: RunningServer) -> None:
+    server.begin("root", "hi")
+    server.wait_for("root", "done")
+    fork = server.ask("POST", "/v1/sessions/root/fork", {}).json["session_id"]
+    refused = server.ask("DELETE", "/v1/sessions/root")
+    assert refused.status == 409
+    assert refused.json["error"] == {
+        "type": "has_fork", "message": f"Session root has the fork {fork}.", "hint": "Delete the fork first.",
+    }  # fmt: skip
+    assert server.ask("DELETE", f"/v1/sessions/{fork}").status == 200
+    assert server.ask("DELETE", "/v1/sessions/root").status == 200
+
+
 def test_metrics_count_the_requests(server: RunningServer) -> None:
     server.ask("GET", "/v1/agents")
     text = server.ask("GET", "/metrics").body.decode()

@@ -26,8 +26,10 @@ async def check_readiness(request: ApiRequest) -> forms.HealthAnswer:
 
 
 async def show_metrics(request: ApiRequest) -> Response:
-    """Answer with numbers for Prometheus."""
+    """Answer with numbers for Prometheus, which are about all tenants."""
     service = request.service
+    if request.who.tenant != service.store.tenant:
+        raise RequestRefused(403, "forbidden", "The numbers are for the tenant that runs the server.")
     return PlainTextResponse(service.metrics.render(service.gauges), media_type=METRICS_TYPE)
 
 
@@ -79,10 +81,12 @@ async def list_audit(request: ApiRequest) -> forms.AuditPartAnswer:
     """Answer with the newest entries of the tenant's audit trail."""
     query = request.read_query(forms.AuditQueryForm)
     database, audit = request.store.database, request.service.audit
-    found = await database.offload(lambda: audit.list_newest(request.who.tenant, query.limit, query.before))
-    names = forms.AuditLineAnswer.model_fields
+    tenant, limit = request.who.tenant, query.limit
+    found = await database.offload(lambda: audit.list_newest(tenant, limit + 1, query.before))
+    names, page = forms.AuditLineAnswer.model_fields, found[:limit]
     return forms.AuditPartAnswer(
-        entries=[forms.AuditLineAnswer(**{name: getattr(entry, name) for name in names}) for entry in found]
+        entries=[forms.AuditLineAnswer(**{name: getattr(entry, name) for name in names}) for entry in page],
+        next=page[-1].place if len(found) > len(page) else None,
     )
 
 

@@ -8,8 +8,11 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 from ....state.calls import Settlement
 from ....state.store.access_tokens import Scope
 
-SessionId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:@-]{1,64}$")]
-Label = Annotated[str, StringConstraints(max_length=200)]
+SessionId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_:@-][A-Za-z0-9_.:@-]{0,63}$")]
+"""Not `.` and `..`, which clients and proxies take for folders."""
+NO_NUL = r"^[^\x00]*$"
+"""The pattern of texts in columns: PostgreSQL has no U+0000 in them."""
+Label = Annotated[str, StringConstraints(max_length=200, pattern=NO_NUL)]
 MOST_TEXT_CHARS = 256 * 1024
 MessageText = Annotated[str, StringConstraints(min_length=1, max_length=MOST_TEXT_CHARS)]
 _MOST_BLOCKS = 50
@@ -279,7 +282,7 @@ class FactListAnswer(AnswerForm):
 
 
 class NewTokenForm(Form):
-    name: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    name: Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=NO_NUL)]
     scopes: Annotated[list[Scope], Field(min_length=1, max_length=4)]
     expires_at: Time | None = None
 
@@ -303,7 +306,9 @@ class TokenListAnswer(AnswerForm):
 
 class AuditQueryForm(Form):
     limit: int = Field(100, ge=1, le=1000)
-    before: Annotated[str, StringConstraints(max_length=40)] = Field("", description="A time.")
+    before: Annotated[str, StringConstraints(max_length=80)] = Field(
+        "", description="`next` of the page before, or a time: only older entries."
+    )
 
 
 class AuditLineAnswer(AnswerForm):
@@ -316,6 +321,7 @@ class AuditLineAnswer(AnswerForm):
 
 class AuditPartAnswer(AnswerForm):
     entries: list[AuditLineAnswer]
+    next: str | None = Field(description="The `before` of the next page; null: this is the last one.")
 
 
 class HealthAnswer(AnswerForm):
