@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import Match
 from starlette.routing import Route as Path
 
 from ...state.errors import SandburError
@@ -40,6 +41,9 @@ def make_app(service: Service, routes: Sequence[ApiRoute]) -> Starlette:
 
 async def _answer_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    headers = dict(error.headers or {})
+    if error.status_code == 405:
+        headers["Allow"] = ", ".join(_list_methods(request))
     kind = {404: "not_found", 405: "wrong_method"}.get(error.status_code, "http")
     message = {404: "There is nothing at this address.", 405: "This address has other methods."}
     return make_error(
@@ -47,8 +51,15 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
         kind,
         message.get(error.status_code, "The request failed."),
         "",
-        dict(error.headers or {}),
+        headers,
     )
+
+
+def _list_methods(request: Request) -> list[str]:
+    """Return the methods of all routes with the path of a request."""
+    routes = [route for route in request.app.routes if isinstance(route, Path)]
+    found = [route.methods or set() for route in routes if route.matches(request.scope)[0] != Match.NONE]
+    return sorted(set[str]().union(*found))
 
 
 async def _answer_bug(request: Request, error: Exception) -> Response:
@@ -89,6 +100,8 @@ async def _answer(service: Service, route: ApiRoute, request: Request, caller: C
         store = service.store_of(caller.tenant)
     query = None if route.query is None else _check(route.query, _read_query(request))
     body = None if route.body is None else _check(route.body, await _read_body(route, request))
+    if "{agent}" in route.path:
+        service.require_agent(request.path_params["agent"])
     if route.has_session:
         # Whose session it is is asked here, once for all routes.
         session_id = request.path_params["session_id"]

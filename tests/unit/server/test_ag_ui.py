@@ -173,9 +173,9 @@ def test_a_plan_and_its_steps_are_shown(server: RunningServer) -> None:
 
 
 def test_an_unknown_agent_and_the_thread_of_another_agent_are_refused(server: RunningServer) -> None:
-    assert post(server, "unknown", "hi", agent="nobody").status == 400
+    assert post(server, "unknown", "hi", agent="nobody").status == 404
     run(server, "of-default", "hi")
-    assert post(server, "of-default", "hi", agent="nobody").status == 400
+    assert post(server, "of-default", "hi", agent="nobody").status == 404
     assert server.ask("GET", "/v1/sessions/unknown").status == 404
 
 

@@ -103,7 +103,7 @@ class ServerGuard:
 
     async def _refuse_caller(self, scope: Scope, headers: Headers) -> JsonAnswer | HTMLResponse | None:
         """Return an error, or None for a request that may pass. A page sets the cookie of a browser."""
-        if scope["method"] in _SAFE_METHODS and _is_public(scope):
+        if _is_public(scope):
             return None
         text = self._read_token(scope, headers)
         caller = None if not text else await self._tokens.find(text)
@@ -155,8 +155,8 @@ class ServerGuard:
 
 def _is_public(scope: Scope) -> bool:
     """Return whether a request needs no token. The page needs one only to set the cookie with it."""
-    path = scope["path"]
-    return path in PUBLIC_PATHS or (path in PAGE_PATHS and not scope["query_string"])
+    path, is_safe = scope["path"], scope["method"] in _SAFE_METHODS
+    return path in PUBLIC_PATHS or (is_safe and path in PAGE_PATHS and not scope["query_string"])
 
 
 def _is_address(name: str) -> bool:

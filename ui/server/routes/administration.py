@@ -5,6 +5,7 @@ from typing import Any
 
 from starlette.responses import PlainTextResponse, Response
 
+from ....state.errors import UsageError
 from ....state.process.clock import format_time
 from ....state.store.access_tokens import AccessToken, TokenTable
 from ..answers import JsonAnswer, RequestRefused
@@ -70,9 +71,11 @@ async def add_token(request: ApiRequest) -> forms.NewTokenAnswer:
 async def revoke_token(request: ApiRequest) -> forms.DeletedAnswer:
     """Revoke a token of the caller's tenant."""
     database = request.store.database
-    revoked = await database.offload(
-        lambda: TokenTable(database).revoke(request.path["token_id"], request.who.tenant)
-    )
+    table, token_id, tenant = TokenTable(database), request.path["token_id"], request.who.tenant
+    try:
+        revoked = await database.offload(lambda: table.revoke(token_id, tenant))
+    except UsageError as error:
+        raise RequestRefused(404, "not_found", error.message, error.hint) from None
     request.service.tokens.forget()
     return forms.DeletedAnswer(deleted=[revoked.id])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
@@ -77,6 +77,8 @@ class ApiRoute:
     media: str = "application/json"
     most_bytes: int = MOST_BODY_BYTES
     """The limit of the body."""
+    described: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the OpenAPI document says about this operation, where it differs from that of the others."""
 
     @property
     def has_session(self) -> bool:

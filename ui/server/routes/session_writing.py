@@ -26,6 +26,7 @@ async def create_session(request: ApiRequest) -> forms.AcceptedAnswer:
     session_id = wanted.session_id or str(uuid.uuid4())
     content = None if wanted.message is None else read_content(wanted.message)
     name = wanted.agent or next(iter(request.service.agents))
+    request.service.require_agent(name)
     labels = {"app": wanted.app, "user": wanted.user, "tags": tuple(wanted.tags)}
     await runner.create(request.store, name, session_id, labels)
     if content is not None:
@@ -143,9 +144,10 @@ async def _select_calls(request: ApiRequest, named: Sequence[str]) -> list[str]:
         if call.kind == "approval"
     ]
     if unknown := [one for one in named if one not in waiting]:
-        raise UsageError(f"No call {unknown[0][:80]!r} waits for approval.", "Read the session again.")
+        message = f"No call {unknown[0][:80]!r} waits for approval."
+        raise RequestRefused(409, "not_waiting", message, "Read the session again.")
     if not waiting:
-        raise UsageError("No call of this session waits for approval.")
+        raise RequestRefused(409, "not_waiting", "No call of this session waits for approval.")
     return [*named] or waiting
 
 
