@@ -116,6 +116,8 @@ def _make_content(route: ApiRoute) -> dict[str, Any]:
         return {"schema": _refer(route.answer)}
     if route.media == EVENT_STREAM and route.method == "GET":
         return {"schema": {"type": "string"}, "x-event-schema": {"$ref": "#/components/schemas/Event"}}
+    if route.media == EVENT_STREAM:
+        return {"schema": {}}
     return {"schema": {"type": "object" if route.media == "application/json" else "string"}}
 
 

@@ -108,7 +108,7 @@ def test_an_approved_interrupt_runs_its_call_once(server: RunningServer) -> None
     assert (result["toolCallId"], result["content"]) == (found["id"], "x\nexit code: 0")
     assert events[-1]["outcome"] == {"type": "success"}
     again = post(server, "asks", resume=[answer])
-    assert (again.status, again.json["error"]["type"]) == (400, "usage")
+    assert (again.status, again.json["error"]["type"]) == (409, "not_waiting")
 
 
 def test_edited_arguments_replace_those_of_the_model(server: RunningServer) -> None:

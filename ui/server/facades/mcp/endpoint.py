@@ -75,8 +75,18 @@ async def _start(service: Service) -> Handle:
     return manager.handle_request
 
 
+_MESSAGE = {
+    "type": "object",
+    "properties": {
+        "jsonrpc": {"const": "2.0"},
+        "id": {"type": ["string", "integer"]},
+        "method": {"type": "string"},
+        "params": {"type": ["object", "null"]},
+    },
+    "required": ["jsonrpc", "method"],
+}
 _DESCRIBED: Mapping[str, Any] = {
-    "requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}},
+    "requestBody": {"required": True, "content": {"application/json": {"schema": _MESSAGE}}},
     "responses": {
         "200": {
             "description": "The answer of JSON-RPC.",
