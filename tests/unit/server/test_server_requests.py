@@ -4,6 +4,7 @@ import base64
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from openapi_spec_validator import validate
 from support.network.sandbur_server import RunningServer, serve
+from support.stores.databases import DATABASES, fresh_url
 
 from sandbur.ui.server.facades.openai.errors import is_openai_path
 from sandbur.ui.server.openapi import make_document
@@ -116,12 +118,37 @@ def test_metrics_count_the_requests(server: RunningServer) -> None:
     assert "sandbur_streams 0" in text
 
 
+@pytest.mark.parametrize("kind", DATABASES)
+def test_a_text_that_a_database_refuses_is_answered_with_one_sentence(kind: str, tmp_path: Path) -> None:
+    with fresh_url(kind, tmp_path) as url, serve(tmp_path, store=url) as running:
+        addresses = ["/v1/sessions/%00", "/v1/sessions/a%00b/events", "/v1/facts/%00", "/v1/models/%00"]
+        addresses += [f"/v1/sessions?{name}=%00" for name in ("text", "status", "app", "tag", "cursor")]
+        addresses += ["/v1/audit?before=%00", "/v1/facts?text=%00", "/%00"]
+        for address in addresses:
+            for token in (None, "wrong", ""):
+                assert running.ask("GET", address, token=token).status == 400, address
+        bodies = [
+            ("POST", "/v1/tokens", {"name": "a\0b", "scopes": ["read"]}),
+            ("POST", "/v1/tokens", {"name": "a\ud800b", "scopes": ["read"]}),
+            ("POST", "/v1/sessions", {"app": "\0"}),
+            ("POST", "/v1/sessions", {"tags": ["\ud800"]}),
+            ("POST", "/v1/facts", {"text": "\0"}),
+            ("POST", "/v1/sessions/none/approve", {"arguments": {"\ud800": "\udfff"}}),
+        ]
+        for method, path, body in bodies:
+            answer = running.ask(method, path, body)
+            assert (answer.status, answer.json["error"]["type"]) == (400, "usage"), body
+        running.begin("nul", "hi\0there \U0001f600")
+        assert running.wait_for("nul", "done")["title"]
+
+
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
     max_leaves=8,
 )
+OPERATIONS = make_document(ROUTES)["paths"]
 
 
 def bodies(route: ApiRoute) -> st.SearchStrategy[Any]:
@@ -158,7 +185,7 @@ def test_bad_input_on_any_route_is_answered_as_the_document_says(
     if route.name in ("delete_session", "stream_events") and "/s1" in path:
         return
     answer = server.ask(route.method, path, body)
-    operation = make_document(ROUTES)["paths"][route.path][route.method.lower()]
+    operation = OPERATIONS[route.path][route.method.lower()]
     # Paths with slashes lead to no route.
     assert str(answer.status) in operation["responses"] or answer.status in (404, 405), answer.body
     if answer.status >= 400 and route.name != "answer_mcp":

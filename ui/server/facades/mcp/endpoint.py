@@ -79,7 +79,6 @@ _MESSAGE = {
     "type": "object",
     "properties": {
         "jsonrpc": {"const": "2.0"},
-        "id": {"type": ["string", "integer"]},
         "method": {"type": "string"},
         "params": {"type": ["object", "null"]},
     },
