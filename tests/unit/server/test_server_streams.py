@@ -117,11 +117,11 @@ async def test_a_busy_stream_ends_when_its_token_is_revoked(tmp_path: Path) -> N
 def test_clients_that_do_not_read_do_not_stop_the_server_from_ending(tmp_path: Path) -> None:
     with serve(tmp_path) as running, ExitStack() as clients:
         running.begin("large")
-        for number in range(40):
+        for number in range(10):
             body = {"content": f"hi {number} {'x' * 200_000}"}
             assert running.ask("POST", "/v1/sessions/large/messages", body).status == 202
         history = "/v1/sessions/large/messages?limit=200"
-        wait_for(lambda: running.ask("GET", history).json["total"] == 80)
+        wait_for(lambda: len(running.ask("GET", history).body) > 200_000)
         for path in ("/v1/sessions/large/events", history):
             client = clients.enter_context(socket.create_connection(("127.0.0.1", running.port)))
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
