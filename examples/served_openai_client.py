@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 from openai import OpenAI
 
@@ -42,17 +43,21 @@ def respond(client: OpenAI) -> None:
 
 
 def main() -> None:
-    server = subprocess.Popen([*SERVE, *MODEL], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    assert server.stdout is not None
-    try:
-        found = re.search(r"(http://\S+)/\?token=(\S+)", server.stdout.readline())
-        assert found is not None
-        with OpenAI(base_url=f"{found[1]}/v1", api_key=found[2]) as client:
-            chat(client)
-            respond(client)
-    finally:
-        server.terminate()
-        server.communicate()
+    # A store of its own: the address has a token only if the store has none.
+    with tempfile.TemporaryDirectory() as folder:
+        command = [*SERVE, *MODEL, "--store", f"sqlite:///{folder}/sandbur.db"]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert server.stdout is not None
+        try:
+            found = re.search(r"(http://\S+)/\?token=(\S+)", server.stdout.readline())
+            if found is None:
+                sys.exit("The server did not start.")
+            with OpenAI(base_url=f"{found[1]}/v1", api_key=found[2]) as client:
+                chat(client)
+                respond(client)
+        finally:
+            server.terminate()
+            server.communicate()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ SandburError
 │   ├── SessionHeld          1    another process runs the session, or took it over
 │   ├── SessionMoved         1    another process continued the session since it was read here
 │   ├── SessionNotFound      2    no session with this id
+│   ├── SessionHasFork       1    the session has a fork, which must be deleted first
 │   └── SessionMismatch      1    this graph or schema cannot continue the session
 ├── ModelError               1    the provider failed, and retries did not or would not help
 │   ├── ContextFull          1    the request does not fit into the model's window
@@ -107,6 +108,10 @@ class SessionMoved(StoreError):
 class SessionNotFound(StoreError):
     exit_code = 2
     code = "session_not_found"
+
+
+class SessionHasFork(StoreError):
+    code = "has_fork"
 
 
 class DamagedRecords(StoreError):

@@ -19,8 +19,11 @@ PREFIX = "sandbur_"
 """The start of every token, by which people and scanners of leaked secrets recognize one."""
 _MOST_NAME_CHARS = 120
 _TENANT = re.compile(r"[A-Za-z0-9_.@-]{0,64}")
+NO_TENANT = "(no tenant)"
+"""The tenant of audited requests without a valid token. No token can have it."""
 _MOST_TOKEN_CHARS, _MOST_REQUEST_CHARS, _MOST_SESSION_CHARS = 200, 200, 64
-_MOST_LISTED = 1000
+_MOST_LISTED = 1001
+"""The most rows of a list: a page, and one more that says whether a page follows."""
 MOST_AUDITED = 100_000
 """The most entries of the audit trail of one tenant; older ones are removed."""
 _REMOVED_AT_ONCE = 1000
@@ -55,6 +58,11 @@ class AuditEntry(NamedTuple):
     session: str
     status: int
     """The status of the answer."""
+
+    @property
+    def place(self) -> str:
+        """The place in the trail, after which its next page begins."""
+        return f"{self.at}_{self.id}"
 
 
 class TokenTable:
@@ -131,13 +139,21 @@ class AuditTrail:
         if self._added % _REMOVED_AT_ONCE == 0:
             await self._database.offload(lambda: self._remove_old(tenant))
 
-    def list_newest(self, tenant: str, limit: int, before: str = "") -> list[AuditEntry]:
-        """Return the newest entries of a tenant, newest first, with a time below `before` if it is given."""
-        place, values = (" AND at < ?", (before,)) if before else ("", ())
+    def list_newest(self, tenant: str | None, limit: int, before: str = "") -> list[AuditEntry]:
+        """Return the newest entries of a tenant, or of all, newest first.
+
+        `before` is the `place` of an entry, or a time: only older entries.
+        """
+        conditions, values = ([], []) if tenant is None else (["tenant = ?"], [tenant])
+        if before:
+            at, _, entry_id = before.partition("_")
+            conditions.append("(at < ? OR at = ? AND id < ?)")
+            values += [at, at, entry_id]
+        where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         rows = self._database.query(
-            f"SELECT {', '.join(AuditEntry._fields)} FROM audit WHERE tenant = ?{place}"
+            f"SELECT {', '.join(AuditEntry._fields)} FROM audit {where}"
             f" ORDER BY at DESC, id DESC LIMIT {min(max(limit, 1), _MOST_LISTED)}",
-            (tenant, *values),
+            values,
         )
         return [AuditEntry(row[0], row[1], row[2], row[3], row[4], row[5], int(row[6])) for row in rows]
 

@@ -11,6 +11,7 @@ from ...state.errors import (
     GuardFailed,
     Overloaded,
     SandburError,
+    SessionHasFork,
     SessionHeld,
     SessionMoved,
     SessionNotFound,
@@ -22,6 +23,7 @@ _STATUSES: tuple[tuple[type[SandburError], int], ...] = (
     (SessionNotFound, 404),
     (SessionHeld, 409),
     (SessionMoved, 409),
+    (SessionHasFork, 409),
     (GuardFailed, 409),
     (UsageError, 400),
     (CredentialsError, 503),
@@ -72,4 +74,5 @@ def answer_error(error: SandburError) -> JsonAnswer:
     """Return the answer for a deliberate error of Sandbur."""
     status = next((status for kind, status in _STATUSES if isinstance(error, kind)), _OTHERS)
     # A hint names commands of the terminal, which help a client of HTTP only if it is about its request.
-    return make_error(status, error.code, error.message, error.hint if status == 400 else "")
+    is_about_request = status == 400 or isinstance(error, SessionHasFork)
+    return make_error(status, error.code, error.message, error.hint if is_about_request else "")

@@ -1,9 +1,10 @@
 """The application of the server: checks each request by its row in the table of routes, and answers it."""
 
 import json
+import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ValidationError
@@ -11,6 +12,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import Match
 from starlette.routing import Route as Path
 
 from ...state.errors import SandburError
@@ -22,6 +24,7 @@ from .routes.route import ApiRequest, ApiRoute, dump
 from .service import Service
 
 _MOST_PROBLEMS = 5
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def make_app(service: Service, routes: Sequence[ApiRoute]) -> Starlette:
@@ -38,6 +41,9 @@ def make_app(service: Service, routes: Sequence[ApiRoute]) -> Starlette:
 
 async def _answer_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    headers = dict(error.headers or {})
+    if error.status_code == 405:
+        headers["Allow"] = ", ".join(_list_methods(request))
     kind = {404: "not_found", 405: "wrong_method"}.get(error.status_code, "http")
     message = {404: "There is nothing at this address.", 405: "This address has other methods."}
     return make_error(
@@ -45,8 +51,15 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
         kind,
         message.get(error.status_code, "The request failed."),
         "",
-        dict(error.headers or {}),
+        headers,
     )
+
+
+def _list_methods(request: Request) -> list[str]:
+    """Return the methods of all routes with the path of a request."""
+    routes = [route for route in request.app.routes if isinstance(route, Path)]
+    found = [route.methods or set() for route in routes if route.matches(request.scope)[0] != Match.NONE]
+    return sorted(set[str]().union(*found))
 
 
 async def _answer_bug(request: Request, error: Exception) -> Response:
@@ -87,6 +100,8 @@ async def _answer(service: Service, route: ApiRoute, request: Request, caller: C
         store = service.store_of(caller.tenant)
     query = None if route.query is None else _check(route.query, _read_query(request))
     body = None if route.body is None else _check(route.body, await _read_body(route, request))
+    if "{agent}" in route.path:
+        service.require_agent(request.path_params["agent"])
     if route.has_session:
         # Whose session it is is asked here, once for all routes.
         session_id = request.path_params["session_id"]
@@ -114,9 +129,28 @@ async def _read_body(route: ApiRoute, request: Request) -> Any:
         if len(body) > route.most_bytes:
             raise RequestRefused(413, "too_large", f"A body may have {route.most_bytes:,} bytes here.")
     try:
-        return json.loads(body)
+        value = json.loads(body)
     except (ValueError, RecursionError):
         raise RequestRefused(400, "usage", "The body is not valid JSON.") from None
+    if _has_lone_surrogate(value):
+        raise RequestRefused(400, "usage", "A text of the body has half of a surrogate pair.", "Remove it.")
+    return value
+
+
+def _has_lone_surrogate(value: Any) -> bool:
+    """Return whether a text in a JSON value is no Unicode text, which no database keeps."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            if not one.isascii() and _SURROGATE.search(one):
+                return True
+        elif isinstance(one, dict):
+            found = cast("dict[str, Any]", one)
+            waiting += [*found.keys(), *found.values()]
+        elif isinstance(one, list):
+            waiting += cast("list[Any]", one)
+    return False
 
 
 def _check(form: type[BaseModel], value: Any) -> BaseModel:

@@ -1,5 +1,6 @@
 """The flags and the actions of `sandbur serve`."""
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
@@ -21,6 +22,8 @@ _RUNS = 8
 CLIENT_LANGUAGES = ("python", "typescript")
 _WORDS = {"add-token": "NAME", "revoke-token": "ID", "client": "LANGUAGE"}
 """Action -> what it needs."""
+_HOST = re.compile(r"[A-Za-z0-9_.-]+|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
+"""A name or an address, without a scheme, a port and a path."""
 _NEEDED = ("starlette", "uvicorn")
 
 
@@ -47,6 +50,8 @@ class ServeCommand(ActionCommand):
         "client": Action("LANGUAGE", "print a client of this version: python or typescript", ("--output",), (
             ("sandbur serve client python -o sandbur_client.py", "one file, without packages"),
         ), home="clients.write_client.write_client"),
+        "list-audit": Action("", "list the newest requests that changed something or were refused",
+                             ("--tenant",), home="access.token_commands.list_audit"),
     }  # fmt: skip
     action: str = word(
         "|".join(ACTIONS), "start the server (default), manage its tokens, or print a client", "start",
@@ -100,7 +105,7 @@ class ServeCommand(ActionCommand):
     )
     scopes: str = flag("--scopes", f"add-token: some of {','.join(SCOPES)} (default read)", "read",
                        metavar="A,B")  # fmt: skip
-    tenant: str = flag("--tenant", "add-token, list-tokens: the tenant (default: that of the settings)", "",
+    tenant: str = flag("--tenant", "add-token, list-tokens, list-audit: the tenant", "",
                        metavar="NAME")  # fmt: skip
     expires: int = flag("--expires", "add-token: valid for so many days (default: until it is revoked)", 0,
                         type=count, metavar="DAYS")  # fmt: skip
@@ -132,7 +137,7 @@ class ServeCommand(ActionCommand):
         return [*self.allow_hosts, *filter(None, [urlsplit(self.public_url).hostname])]
 
     def check(self) -> None:
-        """Raise `UsageError` if a name is missing or not wanted, `ConfigError` if packages are missing."""
+        """Raise `UsageError` for a wrong or missing name, `ConfigError` if packages are missing."""
         is_packaged = self.action in ("start", "client")
         missing = [name for name in _NEEDED if find_spec(name) is None] if is_packaged else []
         if missing:
@@ -140,11 +145,8 @@ class ServeCommand(ActionCommand):
                 f"The server needs packages that are not installed: {', '.join(missing)}.",
                 f"Install them: {make_install_command('serve')}",
             )
-        if self.workers != 0 and not self.agents:
-            raise UsageError("--workers needs --agent.", "Name one: --agent support.bot:agent")
         if self.action == "start":
-            self._check_oidc()
-            self._check_public_url()
+            self._check_start()
         needed, help = _WORDS.get(self.action), "`sandbur serve --help` helps."
         if needed and not self.what.strip():
             raise UsageError(f"`sandbur serve {self.action}` needs a {needed}.", help)
@@ -154,6 +156,17 @@ class ServeCommand(ActionCommand):
             raise UsageError(
                 f"There is no client for {self.what[:40]!r}.", f"Choose from {', '.join(CLIENT_LANGUAGES)}."
             )
+
+    def _check_start(self) -> None:
+        if self.workers != 0 and not self.agents:
+            raise UsageError("--workers needs --agent.", "Name one: --agent support.bot:agent")
+        if wrong := [name for name in self.allow_hosts if not _HOST.fullmatch(name)]:
+            raise UsageError(
+                f"--allow-host {wrong[0][:80]!r} is not a host name.",
+                "Write only the name, such as agents.example.com.",
+            )
+        self._check_oidc()
+        self._check_public_url()
 
     def _check_oidc(self) -> None:
         if bool(self.oidc) != bool(self.oidc_audience):

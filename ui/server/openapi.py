@@ -12,6 +12,7 @@ from ...actions.ports import events
 from ...agent.runtime.version import VERSION
 from ...state.application import Usage
 from ...state.store.access_tokens import SCOPES
+from .facades.openai.errors import OpenAiErrorAnswer, is_openai_path
 from .routes import forms
 from .routes.route import ApiRoute
 from .routes.table import EVENT_STREAM
@@ -19,14 +20,19 @@ from .routes.table import EVENT_STREAM
 _REFERENCES = "#/components/schemas/{model}"
 _ERRORS = {
     "400": "The request is not valid.",
-    "401": "There is no valid token.",
-    "403": "The token does not allow this.",
     "404": "There is no such thing for this tenant.",
     "409": "The session is in another state.",
-    "413": "The body is too large.",
-    "429": "Too many requests.",
+    "414": "The query of the address is too long.",
+    "421": "The server has another host name.",
     "503": "The server cannot answer now.",
 }
+_ERRORS_WITH_TOKEN = {
+    "401": "There is no valid token.",
+    "403": "The token does not allow this, or the page of another site sent it.",
+    "429": "Too many requests.",
+}
+_ERRORS_WITH_BODY = {"413": "The body is too large.", "415": "The body is not JSON."}
+_ERRORS_OF_RUNS = {"502": "The run failed."}
 _ID_FORMS: dict[str, Any] = {"session_id": forms.SessionId}
 _EVENTS: dict[str, tuple[type, tuple[str, ...]]] = {
     "init": (events.RunStarted, ("model", "mode", "cwd", "version")),
@@ -55,7 +61,9 @@ _TEXT_OR_NONE: dict[str, Any] = {"type": ["string", "null"]}
 def make_document(routes: Sequence[ApiRoute]) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of a server with these routes."""
     used = {form for route in routes for form in (route.answer, route.body) if form is not None}
-    chosen: list[type[BaseModel]] = sorted({*used, forms.ErrorAnswer}, key=lambda form: form.__name__)
+    chosen: list[type[BaseModel]] = sorted(
+        {*used, forms.ErrorAnswer, OpenAiErrorAnswer}, key=lambda form: form.__name__
+    )
     _, definitions = models_json_schema([(form, "validation") for form in chosen], ref_template=_REFERENCES)
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
@@ -80,14 +88,15 @@ def _make_operation(route: ApiRoute) -> dict[str, Any]:
         "parameters": _make_parameters(route),
         "responses": {
             str(route.status): {"description": "Done.", "content": {route.media: _make_content(route)}},
-            **{status: _make_error(about) for status, about in _ERRORS.items()},
+            **_make_errors(route),
         },
         "security": [] if route.scope is None else [{"token": [route.scope]}],
     }
     if route.body is not None:
         content = {"application/json": {"schema": _refer(route.body)}}
         found["requestBody"] = {"required": True, "content": content}
-    return found
+    described = route.described
+    return {**found, **described, "responses": {**found["responses"], **described.get("responses", {})}}
 
 
 def _make_parameters(route: ApiRoute) -> list[dict[str, Any]]:
@@ -114,11 +123,22 @@ def _make_content(route: ApiRoute) -> dict[str, Any]:
         return {"schema": _refer(route.answer)}
     if route.media == EVENT_STREAM and route.method == "GET":
         return {"schema": {"type": "string"}, "x-event-schema": {"$ref": "#/components/schemas/Event"}}
+    if route.media == EVENT_STREAM:
+        return {"schema": {}}
     return {"schema": {"type": "object" if route.media == "application/json" else "string"}}
 
 
-def _make_error(about: str) -> dict[str, Any]:
-    return {"description": about, "content": {"application/json": {"schema": _refer(forms.ErrorAnswer)}}}
+def _make_errors(route: ApiRoute) -> dict[str, Any]:
+    """Return the errors that a route may answer with, by their status."""
+    is_openai = is_openai_path(route.path)
+    errors = {
+        **_ERRORS,
+        **({} if route.scope is None else _ERRORS_WITH_TOKEN),
+        **({} if route.body is None else _ERRORS_WITH_BODY),
+        **(_ERRORS_OF_RUNS if is_openai else {}),
+    }
+    content = {"application/json": {"schema": _refer(OpenAiErrorAnswer if is_openai else forms.ErrorAnswer)}}
+    return {status: {"description": about, "content": content} for status, about in sorted(errors.items())}
 
 
 def _refer(form: type[BaseModel]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import logging
 import os
 import secrets
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ from ...agent.config.data_folder import make_private
 from ...agent.config.load import load_settings
 from ...agent.config.settings import Settings
 from ...agent.extensions.extension import load
+from ...agent.extensions.registry import list_shipped_models
 from ...agent.fleet.worker_process import WorkerOrder, WorkerProcess
+from ...agent.models.connect import find_endpoint
 from ...agent.sdk.agent import Agent
 from ...agent.sdk.loading import open_agent
 from ...agent.sdk.shipped_tools import workspace_tools
@@ -37,7 +39,7 @@ from .service import Service
 from .session_runner import SessionRunner
 from .streams.session_feed import SessionFeeds
 
-_STREAMS_END_S = 3.0
+_STREAMS_END_S, _LOOK_S = 3.0, 0.05
 _WORKERS_END_S = 30.0
 _DEFAULT_AGENT = "default"
 
@@ -106,6 +108,7 @@ def _open_agents(command: ServeCommand, settings: Settings) -> dict[str, Agent[A
     """Return the agents by name; without --agent, one with the tools of the command and its settings."""
     if command.agents:
         return {source: open_agent(source, settings.cwd) for source in command.agents}
+    _check_model(settings)
     agent: Agent[Any] = Agent(
         settings.model,
         name=_DEFAULT_AGENT,
@@ -117,6 +120,13 @@ def _open_agents(command: ServeCommand, settings: Settings) -> dict[str, Agent[A
         cwd=settings.cwd,
     )
     return {_DEFAULT_AGENT: agent}
+
+
+def _check_model(settings: Settings) -> None:
+    """Raise `UsageError` for an unknown provider, `CredentialsError` if there is no key."""
+    name = settings.aliases.get(settings.model or "", settings.model)
+    if name and name not in list_shipped_models():
+        find_endpoint(name, os.environ, settings.providers)
 
 
 def _make_own_token(store: Store, is_local: bool) -> str | None:
@@ -207,9 +217,22 @@ async def _serve_until_stopped(service: Service, server: Server, listener: Any) 
 
 
 async def _stop(service: Service, server: Server) -> None:
-    """End the streams with their last event, then the server."""
+    """End the streams with their last event, then the server. Clients that do not read are disconnected."""
     service.feeds.drain()
-    with suppress(TimeoutError):
+    try:
         async with asyncio.timeout(_STREAMS_END_S):
             await service.feeds.wait_until_left()
+            while _find_slow_clients(server):  # noqa: ASYNC110
+                await asyncio.sleep(_LOOK_S)
+    except TimeoutError:
+        for transport in _find_slow_clients(server):
+            transport.abort()
     server.should_exit = True
+
+
+def _find_slow_clients(server: Server) -> list[asyncio.Transport]:
+    """Return the connections of clients that have not taken yet what they were sent."""
+    transports = [getattr(one, "transport", None) for one in server.server_state.connections]
+    return [
+        one for one in transports if isinstance(one, asyncio.Transport) and one.get_write_buffer_size() > 0
+    ]

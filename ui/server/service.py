@@ -108,6 +108,12 @@ class Service:
             self._stores[tenant] = Store(self.store.database, self.store.url, tenant)
         return self._stores[tenant]
 
+    def require_agent(self, name: str) -> None:
+        """Raise `RequestRefused` if the server has no agent of this name."""
+        if name not in self.agents:
+            known = f"It has: {', '.join(self.agents)}."
+            raise RequestRefused(404, "not_found", f"This server has no agent {name[:60]!r}.", known)
+
     def lock_conversations(self, tenant: str) -> asyncio.Lock:
         """Return what lets one message at a time of a tenant find its session and be stored there."""
         return self._conversation_locks.setdefault(tenant, asyncio.Lock())

@@ -22,7 +22,7 @@ from ...databases.database import (
     update,
 )
 from ...databases.schema import SESSION_TABLES, TITLE_START_CHARS, make_index_key, make_label_keys
-from ...errors import GuardFailed, SessionNotFound, StoreError, UsageError
+from ...errors import GuardFailed, SessionHasFork, SessionNotFound, StoreError, UsageError
 from ...process.clock import format_time, now
 from ...process.identity import is_process_gone, is_process_here
 from ...session import SessionSettings, clean_title, make_title
@@ -349,13 +349,15 @@ class SessionIndex:
         return family
 
     def _require_deletable(self, session_id: str) -> Head:
-        """Return the head of a session. Raises `SessionHeld` if it runs, `StoreError` if it has a fork."""
+        """Return the head of a session. Raises `SessionHeld` if it runs, `SessionHasFork`."""
         head = self.head(session_id)
         if head.seems_held:
             raise make_held_error(session_id, head.owner)
         forks = self._database.query("SELECT id FROM sessions WHERE parent_id = ?", (session_id,))
         if forks:
-            raise StoreError(f"Session {session_id} has the fork {forks[0][0]}.", "Delete the fork first.")
+            raise SessionHasFork(
+                f"Session {session_id} has the fork {forks[0][0]}.", "Delete the fork first."
+            )
         return head
 
 

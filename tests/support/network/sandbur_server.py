@@ -108,11 +108,15 @@ class RunningServer:
 
     def add_token(self, name: str, *flags: str) -> str:
         """Add a token to the store of the server, and return its text."""
-        command = [sys.executable, "-m", "sandbur.ui.cli.main", "serve", "add-token", name, *flags]
+        return self.run("add-token", name, *flags).strip()
+
+    def run(self, *words: str) -> str:
+        """Run `sandbur serve` with these words on the store of the server, and return its output."""
+        command = [sys.executable, "-m", "sandbur.ui.cli.main", "serve", *words]
         found = subprocess.run(
             command, env=self.environment, stdout=subprocess.PIPE, text=True, check=True, timeout=TIMEOUT_S
         )
-        return found.stdout.strip()
+        return found.stdout
 
     def stop(self) -> int:
         """Send SIGTERM, and return the exit code."""

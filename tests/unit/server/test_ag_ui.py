@@ -108,7 +108,7 @@ def test_an_approved_interrupt_runs_its_call_once(server: RunningServer) -> None
     assert (result["toolCallId"], result["content"]) == (found["id"], "x\nexit code: 0")
     assert events[-1]["outcome"] == {"type": "success"}
     again = post(server, "asks", resume=[answer])
-    assert (again.status, again.json["error"]["type"]) == (400, "usage")
+    assert (again.status, again.json["error"]["type"]) == (409, "not_waiting")
 
 
 def test_edited_arguments_replace_those_of_the_model(server: RunningServer) -> None:
@@ -173,9 +173,9 @@ def test_a_plan_and_its_steps_are_shown(server: RunningServer) -> None:
 
 
 def test_an_unknown_agent_and_the_thread_of_another_agent_are_refused(server: RunningServer) -> None:
-    assert post(server, "unknown", "hi", agent="nobody").status == 400
+    assert post(server, "unknown", "hi", agent="nobody").status == 404
     run(server, "of-default", "hi")
-    assert post(server, "of-default", "hi", agent="nobody").status == 400
+    assert post(server, "of-default", "hi", agent="nobody").status == 404
     assert server.ask("GET", "/v1/sessions/unknown").status == 404
 
 

@@ -203,10 +203,10 @@ def test_a_call_that_waits_for_approval_is_answered_with_its_page(tmp_path: Path
     with serve(tmp_path) as server, connect(server) as client:
         chat = Chat(client)
         notice = chat.say("run echo x >> made.txt")
-        page = f"http://127.0.0.1:{server.port}/v1/sessions/{chat.session_id}"
+        page = f"http://127.0.0.1:{server.port}/#/s/{chat.session_id}"
         assert "This waits for a decision:" in notice
         assert page in notice
-        assert server.ask("GET", page.partition(str(server.port))[2]).json["status"] == "needs_approval"
+        assert server.ask("GET", f"/v1/sessions/{chat.session_id}").json["status"] == "needs_approval"
         first = chat.session_id
         assert page in chat.say("run echo then >> made.txt")
         assert chat.session_id == first

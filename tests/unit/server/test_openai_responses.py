@@ -112,7 +112,7 @@ def test_a_response_that_waits_for_approval_names_its_page_and_is_whole_after_it
     with serve(tmp_path) as server, connect(server) as client:
         made = ask(client, "run echo x >> made.txt")
         session = made.sandbur["session_id"]
-        assert f"http://127.0.0.1:{server.port}/v1/sessions/{session}" in made.output_text
+        assert f"http://127.0.0.1:{server.port}/#/s/{session}" in made.output_text
         assert server.ask("POST", f"/v1/sessions/{session}/approve", {}).status == 202
         server.wait_for(session, "done")
         assert "exit code: 0" in client.responses.retrieve(made.id).output_text

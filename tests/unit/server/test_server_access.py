@@ -1,7 +1,10 @@
 """Access to a server: tokens with scopes and tenants, hosts, origins, limits, the audit trail."""
 
+import os
 import re
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.network.sandbur_server import RunningServer, serve
 
-from sandbur.state.store.access_tokens import SCOPES, AccessToken, Scope, TokenTable
+from sandbur.state.databases.database import insert
+from sandbur.state.store.access_tokens import SCOPES, AccessToken, AuditEntry, AuditTrail, Scope, TokenTable
 from sandbur.state.store.store import Store
 from sandbur.ui.server.routes.route import ApiRoute
 from sandbur.ui.server.routes.table import ROUTES
@@ -185,6 +189,60 @@ def test_changes_and_refusals_are_in_the_audit_trail_of_the_tenant(served: Serve
     assert "PATCH /v1/sessions/reds" not in [one["request"] for one in others if one["status"] == 200]
 
 
+def test_requests_with_wrong_tokens_are_in_the_audit_trail_of_no_tenant(tmp_path: Path) -> None:
+    with serve(tmp_path) as running:
+        assert running.ask("GET", "/v1/sessions/guessed", token="wrong").status == 401
+        own = running.ask("GET", "/v1/audit").json["entries"]
+        assert "guessed" not in str(own)
+        store = Store.open(f"sqlite:///{running.environment['SANDBUR_HOME']}/sandbur.db")
+        (entry,) = AuditTrail(store.database).list_newest(None, 10)
+        store.close()
+        assert (entry.request, entry.status) == ("GET /v1/sessions/guessed", 401)
+        listed = running.run("list-audit")
+        assert "401  GET /v1/sessions/guessed  no valid token" in listed
+
+
+def test_the_pages_of_the_audit_trail_have_every_entry_once(served: Served) -> None:
+    for number in range(7):
+        served.running.ask("PATCH", "/v1/sessions/reds", {"title": f"page {number}"})
+    whole = served.running.ask("GET", "/v1/audit?limit=1000").json["entries"]
+    found: list[Any] = []
+    before = ""
+    while before is not None:
+        page = served.running.ask("GET", f"/v1/audit?limit=2&before={before}").json
+        found += page["entries"]
+        before = page["next"]
+    assert found == whole
+
+
+def test_entries_of_the_same_millisecond_are_on_different_pages(tmp_path: Path) -> None:
+    store = Store.open(f"sqlite:///{tmp_path}/sandbur.db")
+    rows = [
+        AuditEntry(f"{number:032x}", "red", "2026-01-01T00:00:00.000Z", "t", f"GET /{number}", "", 403)
+        for number in range(5)
+    ]
+    store.database.commit([insert("audit", row._asdict()) for row in rows])
+    trail = AuditTrail(store.database)
+    first = trail.list_newest("red", 2)
+    rest = trail.list_newest("red", 10, first[-1].place)
+    assert [*first, *rest] == rows[::-1]
+    store.close()
+
+
+def test_the_numbers_of_all_tenants_are_for_the_tenant_of_the_server(served: Served) -> None:
+    assert served.running.ask("GET", "/metrics").status == 403
+    token = add(served.store, "operator", "", ("admin",))[1]
+    assert served.running.ask("GET", "/metrics", token=token).status == 200
+
+
+def test_a_valid_token_passes_however_many_wrong_ones_came_from_its_address(tmp_path: Path) -> None:
+    with serve(tmp_path) as running:
+        statuses = [running.ask("GET", "/v1/agents", token=f"wrong{number}").status for number in range(40)]
+        assert statuses[0] == 401
+        assert statuses[-1] == 429
+        assert running.ask("GET", "/v1/agents").status == 200
+
+
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "localhost.evil.example"])
 def test_a_request_to_another_host_name_is_refused(served: Served, host: str) -> None:
     assert served.running.ask("GET", "/v1/sessions", headers={"host": host}).status == 421
@@ -226,3 +284,23 @@ def test_the_store_has_no_token_of_a_server_that_printed_one(tmp_path: Path) -> 
     with sqlite3.connect(tmp_path / "sandbur" / "sandbur.db") as connection:
         assert connection.execute("SELECT COUNT(*) FROM tokens").fetchone() == (0,)
     connection.close()
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "sentence"),
+    [
+        (("-m", "nope/xx"), 2, "There is no provider 'nope'"),
+        (("-m", "openai/gpt-5"), 41, "No key for openai"),
+        (("--allow-host", "http://x"), 2, "--allow-host 'http://x' is not a host name"),
+    ],
+)
+def test_a_server_with_a_wrong_flag_does_not_start(
+    tmp_path: Path, flags: tuple[str, ...], code: int, sentence: str
+) -> None:
+    command = [sys.executable, "-m", "sandbur.ui.cli.main", "serve", "--port", "0", *flags]
+    clean = {name: value for name, value in os.environ.items() if not name.endswith(("_KEY", "_BASE_URL"))}
+    environment = {**clean, "HOME": str(tmp_path), "SANDBUR_HOME": str(tmp_path / "data")}
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout) == (code, "")
+    assert sentence in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1

@@ -1,12 +1,20 @@
 """Streams of a server: stored events have ids, and come exactly once however often a client connects."""
 
 import signal
+import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import takewhile
 from pathlib import Path
 
 import pytest
 from support.network.sandbur_server import Event, RunningServer, serve
+from support.waiting import wait_for
+
+from sandbur import Agent
+from sandbur.state.store.store import Store
+from sandbur.ui.server.streams.event_stream import BEFORE_ALL
+from sandbur.ui.server.streams.session_feed import EventStreamQueue, SessionFeeds
 
 MESSAGE = "run echo hello"
 
@@ -88,6 +96,41 @@ def test_a_fork_streams_its_own_events_only(server: RunningServer) -> None:
     said = [event.data["content"] for event in events if event.data["type"] == "message"]
     assert said[0] == "hi"
     assert len(said) == 2
+
+
+async def test_a_busy_stream_ends_when_its_token_is_revoked(tmp_path: Path) -> None:
+    store = Store.open(f"sqlite:///{tmp_path}/sandbur.db")
+    agent = Agent("demo", store=f"sqlite:///{tmp_path}/sandbur.db")
+    for number in range(9):
+        await agent.run(f"hi {number}", session_id="busy")
+    answers = iter((True, True, False))
+
+    async def may_go_on() -> bool:
+        return next(answers)
+
+    stream = EventStreamQueue(SessionFeeds(store.database), "busy", BEFORE_ALL)
+    found = [batch async for batch in stream.batches(may_go_on, check_s=0.0)]
+    assert [b"refused" in batch[-1] for batch in found] == [False, False, True]
+    store.close()
+
+
+def test_clients_that_do_not_read_do_not_stop_the_server_from_ending(tmp_path: Path) -> None:
+    with serve(tmp_path) as running, ExitStack() as clients:
+        running.begin("large")
+        for number in range(10):
+            body = {"content": f"hi {number} {'x' * 200_000}"}
+            assert running.ask("POST", "/v1/sessions/large/messages", body).status == 202
+        history = "/v1/sessions/large/messages?limit=200"
+        wait_for(lambda: len(running.ask("GET", history).body) > 200_000)
+        for path in ("/v1/sessions/large/events", history):
+            client = clients.enter_context(socket.create_connection(("127.0.0.1", running.port)))
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            line = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n"
+            client.sendall(f"{line}Authorization: Bearer {running.token}\r\n\r\n".encode())
+            assert client.recv(16).startswith(b"HTTP/1.1 200")
+        assert running.stop() == 128 + signal.SIGTERM
+    assert "Traceback" not in (tmp_path / "server.err").read_text()
+    assert not (tmp_path / "sandbur" / "crash.log").exists()
 
 
 def test_at_sigterm_each_stream_ends_with_a_drain_event_and_whole(tmp_path: Path) -> None:

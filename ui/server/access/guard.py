@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ....state.store.access_tokens import AuditTrail
+from ....state.store.access_tokens import NO_TENANT, AuditTrail
 from ...cli.listener import is_foreign_origin, is_local_host, read_host_name
 from ...report.markup import Html, join, tag
 from ..answers import SECURITY_HEADERS, JsonAnswer, RequestRefused, make_error
@@ -48,11 +48,6 @@ class RateLimit:
         if len(self._buckets) > _MOST_KEYS:
             self._buckets.popitem(last=False)
         return wait_s
-
-    def is_empty(self, key: str) -> bool:
-        """Return whether the next request of this key would have to wait, without counting one."""
-        left, since = self._buckets.get(key, (self._burst, 0.0))
-        return left + (time.monotonic() - since) * self._per_s < 1
 
 
 class ServerGuard:
@@ -102,33 +97,40 @@ class ServerGuard:
             return make_error(403, "wrong_origin", "The page of another site may not change anything here.")
         if len(scope["query_string"]) > _MOST_QUERY_BYTES:
             return make_error(414, "too_long", "The query of this address is too long.")
+        if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+            return make_error(400, "usage", "An address has no character U+0000.", "Remove %00.")
         return None
 
     async def _refuse_caller(self, scope: Scope, headers: Headers) -> JsonAnswer | HTMLResponse | None:
         """Return an error, or None for a request that may pass. A page sets the cookie of a browser."""
-        if scope["method"] in _SAFE_METHODS and _is_public(scope):
+        if _is_public(scope):
             return None
-        address = (scope.get("client") or ("",))[0]
-        if self._failures.is_empty(address):
-            return _make_wait(60.0, "Too many requests with a wrong token came from this address.")
         text = self._read_token(scope, headers)
         try:
             caller = None if not text else await self._tokens.find(text)
         except RequestRefused as refused:
             return refused.answer
         if caller is None:
-            if text:
-                self._failures.take(address)
-                await self._note(scope, 401)
-            missing = self._tokens.explain(text) if text else "This server needs a token."
-            hint = "Send it as: Authorization: Bearer TOKEN"
-            return make_error(401, "unauthorized", missing, hint, {"www-authenticate": "Bearer"})
+            return await self._refuse_token(scope, text)
         if wait_s := self._requests.take(caller.token.id):
             return _make_wait(wait_s, "This token has sent too many requests.")
         if scope["path"] == "/" and scope["query_string"] and scope["method"] == "GET":
             return self._set_cookie(caller)
         scope.setdefault("state", {})["caller"] = caller
         return None
+
+    async def _refuse_token(self, scope: Scope, text: str) -> JsonAnswer:
+        """Return the answer to a missing or a wrong token. After many wrong ones, others have to wait.
+
+        Behind a proxy all clients have one address, so a valid token never waits for wrong ones.
+        """
+        if text:
+            if wait_s := self._failures.take((scope.get("client") or ("",))[0]):
+                return _make_wait(wait_s, "Too many requests with a wrong token came from this address.")
+            await self._audit.add(NO_TENANT, "", f"{scope['method']} {scope['path']}", "", 401)
+        missing = self._tokens.explain(text) if text else "This server needs a token."
+        hint = "Send it as: Authorization: Bearer TOKEN"
+        return make_error(401, "unauthorized", missing, hint, {"www-authenticate": "Bearer"})
 
     def _read_token(self, scope: Scope, headers: Headers) -> str:
         """Return the token of a request, or an empty text. Only the first page takes it from its address."""
@@ -153,15 +155,11 @@ class ServerGuard:
         page = join(Html("<!doctype html>"), refresh, tag("a", "Go on", href="/"))
         return HTMLResponse(page, headers={"set-cookie": cookie})
 
-    async def _note(self, scope: Scope, status: int) -> None:
-        request = f"{scope['method']} {scope['path']}"
-        await self._audit.add("", "", request, "", status)
-
 
 def _is_public(scope: Scope) -> bool:
     """Return whether a request needs no token. The page needs one only to set the cookie with it."""
-    path = scope["path"]
-    return path in PUBLIC_PATHS or (path in PAGE_PATHS and not scope["query_string"])
+    path, is_safe = scope["path"], scope["method"] in _SAFE_METHODS
+    return path in PUBLIC_PATHS or (is_safe and path in PAGE_PATHS and not scope["query_string"])
 
 
 def _is_address(name: str) -> bool:

@@ -1,11 +1,14 @@
-"""`sandbur serve add-token`, `list-tokens` and `revoke-token`."""
+"""`sandbur serve add-token`, `list-tokens`, `revoke-token` and `list-audit`."""
 
 from ....state.process.clock import format_time
-from ....state.store.access_tokens import TokenTable
+from ....state.store.access_tokens import NO_TENANT, AuditTrail, TokenTable
 from ...cli.open_session import open_runtime
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import plain
 from ..command import ServeCommand
+
+_AUDITED = 200
+"""How many entries are listed."""
 
 
 async def add_token(command: ServeCommand) -> int:
@@ -41,4 +44,17 @@ async def revoke_token(command: ServeCommand) -> int:
     async with open_runtime(command) as runtime:
         token = TokenTable(runtime.store.database).revoke(command.what.strip())
     say(f"Token {token.id} ({plain(token.name)}) is revoked.")
+    return 0
+
+
+async def list_audit(command: ServeCommand) -> int:
+    """Print a line for each of the newest requests in the audit trail, also without a valid token."""
+    async with open_runtime(command) as runtime:
+        trail = AuditTrail(runtime.store.database)
+        found = trail.list_newest(command.tenant or None, _AUDITED)
+    for entry in reversed(found):
+        tenant = f"  tenant {entry.tenant}" if entry.tenant not in ("", NO_TENANT) else ""
+        put(plain(f"{entry.at}  {entry.status}  {entry.request}  {entry.token or 'no valid token'}{tenant}"))
+    if not found:
+        say("The audit trail is empty.")
     return 0

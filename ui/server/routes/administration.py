@@ -5,6 +5,7 @@ from typing import Any
 
 from starlette.responses import PlainTextResponse, Response
 
+from ....state.errors import UsageError
 from ....state.process.clock import format_time
 from ....state.store.access_tokens import AccessToken, TokenTable
 from ..answers import JsonAnswer, RequestRefused
@@ -26,8 +27,10 @@ async def check_readiness(request: ApiRequest) -> forms.HealthAnswer:
 
 
 async def show_metrics(request: ApiRequest) -> Response:
-    """Answer with numbers for Prometheus."""
+    """Answer with numbers for Prometheus, which are about all tenants."""
     service = request.service
+    if request.who.tenant != service.store.tenant:
+        raise RequestRefused(403, "forbidden", "The numbers are for the tenant that runs the server.")
     return PlainTextResponse(service.metrics.render(await service.read_gauges()), media_type=METRICS_TYPE)
 
 
@@ -68,9 +71,11 @@ async def add_token(request: ApiRequest) -> forms.NewTokenAnswer:
 async def revoke_token(request: ApiRequest) -> forms.DeletedAnswer:
     """Revoke a token of the caller's tenant."""
     database = request.store.database
-    revoked = await database.offload(
-        lambda: TokenTable(database).revoke(request.path["token_id"], request.who.tenant)
-    )
+    table, token_id, tenant = TokenTable(database), request.path["token_id"], request.who.tenant
+    try:
+        revoked = await database.offload(lambda: table.revoke(token_id, tenant))
+    except UsageError as error:
+        raise RequestRefused(404, "not_found", error.message, error.hint) from None
     request.service.tokens.forget()
     return forms.DeletedAnswer(deleted=[revoked.id])
 
@@ -79,10 +84,12 @@ async def list_audit(request: ApiRequest) -> forms.AuditPartAnswer:
     """Answer with the newest entries of the tenant's audit trail."""
     query = request.read_query(forms.AuditQueryForm)
     database, audit = request.store.database, request.service.audit
-    found = await database.offload(lambda: audit.list_newest(request.who.tenant, query.limit, query.before))
-    names = forms.AuditLineAnswer.model_fields
+    tenant, limit = request.who.tenant, query.limit
+    found = await database.offload(lambda: audit.list_newest(tenant, limit + 1, query.before))
+    names, page = forms.AuditLineAnswer.model_fields, found[:limit]
     return forms.AuditPartAnswer(
-        entries=[forms.AuditLineAnswer(**{name: getattr(entry, name) for name in names}) for entry in found]
+        entries=[forms.AuditLineAnswer(**{name: getattr(entry, name) for name in names}) for entry in page],
+        next=page[-1].place if len(found) > len(page) else None,
     )
 
 

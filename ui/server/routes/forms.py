@@ -1,18 +1,36 @@
 """The forms of requests and answers, from which the checks and the OpenAPI document are made."""
 
+import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+)
 
 from ....state.calls import Settlement
 from ....state.store.access_tokens import Scope
 
-SessionId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:@-]{1,64}$")]
-Label = Annotated[str, StringConstraints(max_length=200)]
+SessionId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_:@-][A-Za-z0-9_.:@-]{0,63}$")]
+"""Not `.` and `..`, which clients and proxies take for folders."""
+NO_NUL = r"^[^\x00]*$"
+"""The pattern of texts in columns: PostgreSQL has no U+0000 in them."""
+Label = Annotated[str, StringConstraints(max_length=200, pattern=NO_NUL)]
 MOST_TEXT_CHARS = 256 * 1024
-MessageText = Annotated[str, StringConstraints(min_length=1, max_length=MOST_TEXT_CHARS)]
+MessageText = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=MOST_TEXT_CHARS),
+    # Checked where the content is read, which says it in words.
+    Field(json_schema_extra={"pattern": r"\S"}),
+]
 _MOST_BLOCKS = 50
+_DATE = re.compile(r"\d{4}-\d\d-\d\d[Tt ]")
 _FIRST_YEAR, _LAST_YEAR = 1970, 9000
 
 
@@ -22,7 +40,15 @@ def _check_year(time: datetime) -> datetime:
     return time
 
 
-Time = Annotated[AwareDatetime, AfterValidator(_check_year)]
+def _check_form(time: Any) -> Any:
+    if not isinstance(time, str) or _DATE.match(time) is None:
+        raise ValueError("a time is a text such as 2026-01-31T12:00:00Z")
+    return time
+
+
+_YEARS = Field(json_schema_extra={"pattern": r"^(19[7-9]\d|[2-8]\d{3})-"})
+Time = Annotated[AwareDatetime, AfterValidator(_check_year), BeforeValidator(_check_form), _YEARS]
+"""A number, which would be seconds since 1970, is no time here."""
 
 
 class Form(BaseModel):
@@ -40,8 +66,13 @@ class TextBlockForm(Form):
     text: MessageText
 
 
+_QUANTA = r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+BASE64: dict[str, Any] = {"contentEncoding": "base64", "minLength": 4, "pattern": _QUANTA}
+"""The schema of bytes, which are checked when they are decoded."""
+
+
 class FileSourceForm(Form):
-    data: str
+    data: str = Field(json_schema_extra=BASE64)
     """The bytes as base64."""
 
 
@@ -312,8 +343,14 @@ class FactQueryForm(Form):
     limit: int = Field(50, ge=1, le=200)
 
 
+_NO_CONTROLS = r"^[^\x00-\x08\x0b-\x1f\x7f-\x9f]+$"
+"""Checked where a fact is added, which names the character."""
+
+
 class NewFactForm(Form):
-    text: Annotated[str, StringConstraints(min_length=1, max_length=16_000)]
+    text: Annotated[str, StringConstraints(min_length=1, max_length=16_000)] = Field(
+        json_schema_extra={"pattern": _NO_CONTROLS}
+    )
     scope: FactScopeName = "user"
 
 
@@ -332,7 +369,7 @@ class FactListAnswer(AnswerForm):
 
 
 class NewTokenForm(Form):
-    name: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    name: Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=NO_NUL)]
     scopes: Annotated[list[Scope], Field(min_length=1, max_length=4)]
     expires_at: Time | None = None
 
@@ -356,7 +393,9 @@ class TokenListAnswer(AnswerForm):
 
 class AuditQueryForm(Form):
     limit: int = Field(100, ge=1, le=1000)
-    before: Annotated[str, StringConstraints(max_length=40)] = Field("", description="A time.")
+    before: Annotated[str, StringConstraints(max_length=80)] = Field(
+        "", description="`next` of the page before, or a time: only older entries."
+    )
 
 
 class AuditLineAnswer(AnswerForm):
@@ -369,6 +408,7 @@ class AuditLineAnswer(AnswerForm):
 
 class AuditPartAnswer(AnswerForm):
     entries: list[AuditLineAnswer]
+    next: str | None = Field(description="The `before` of the next page; null: this is the last one.")
 
 
 class HealthAnswer(AnswerForm):

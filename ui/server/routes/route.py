@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
@@ -84,6 +84,8 @@ class ApiRoute:
     """The limit of the body."""
     protocol: str = ""
     """The protocol of other programs that the route speaks, which has clients of its own; empty: none."""
+    described: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the OpenAPI document says about this operation, where it differs from that of the others."""
 
     @property
     def has_session(self) -> bool:

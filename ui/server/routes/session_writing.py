@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ....agent.history.time_travel.branches import branch
 from ....agent.session.decisions import make_decision
-from ....state.calls import CallDecision
+from ....state.calls import CallDecision, PendingCall
 from ....state.conversation.attachments import AttachedFile, attachment_from_bytes
 from ....state.conversation.messages import UserContent
 from ....state.errors import UsageError
@@ -26,7 +26,11 @@ async def create_session(request: ApiRequest) -> forms.AcceptedAnswer:
     session_id = wanted.session_id or str(uuid.uuid4())
     content = None if wanted.message is None else read_content(wanted.message)
     name = wanted.agent or next(iter(request.service.agents))
+    request.service.require_agent(name)
     labels = {"app": wanted.app, "user": wanted.user, "tags": tuple(wanted.tags)}
+    if await request.store.database.offload(lambda: request.store.index.exists(session_id)):
+        # All tenants share the ids, so the answer is the same whoever has it.
+        raise RequestRefused(409, "taken", "This id is taken.", "Choose another id, or none.")
     await runner.create(request.store, name, session_id, labels)
     if content is not None:
         await runner.send(request.store, session_id, content)
@@ -84,12 +88,21 @@ async def deny_calls(request: ApiRequest) -> forms.AcceptedAnswer:
 async def settle_call(request: ApiRequest) -> forms.AcceptedAnswer:
     """Say what became of a call whose outcome is unknown, and go on."""
     wanted = request.read_body(forms.SettlingForm)
+    if wanted.call not in [call.call_id for call in await _list_waiting(request)]:
+        raise _make_not_waiting(f"No call {wanted.call[:80]!r} waits for a decision.")
     return await _decide(request, [make_decision(wanted.call, wanted.outcome, wanted.result)])
 
 
 async def fork_session(request: ApiRequest) -> forms.AcceptedAnswer:
     """Begin a session that continues this one after a step."""
-    new_id = await branch(request.store, request.session_id, request.read_body(forms.ForkPlaceForm).at)
+    at, store = request.read_body(forms.ForkPlaceForm).at, request.store
+    summary = await store.database.offload(lambda: store.index.summary(request.session_id))
+    if summary.steps == 0:
+        raise RequestRefused(409, "no_step", "This session has no step yet, so there is nothing to fork.")
+    if at is not None and at >= summary.steps:
+        newest = f"Its newest step is {summary.steps - 1}."
+        raise RequestRefused(404, "not_found", f"This session has no step {at}.", newest)
+    new_id = await branch(store, request.session_id, at)
     return forms.AcceptedAnswer(session_id=new_id, last_event_id=None)
 
 
@@ -135,18 +148,22 @@ async def _accept(request: ApiRequest) -> forms.AcceptedAnswer:
 
 async def _select_calls(request: ApiRequest, named: Sequence[str]) -> list[str]:
     """Return the calls of a decision: those that are named, or all that wait for approval."""
+    waiting = [call.call_id for call in await _list_waiting(request) if call.kind == "approval"]
+    if unknown := [one for one in named if one not in waiting]:
+        raise _make_not_waiting(f"No call {unknown[0][:80]!r} waits for approval.")
+    if not waiting:
+        raise _make_not_waiting("No call of this session waits for approval.")
+    return [*named] or waiting
+
+
+async def _list_waiting(request: ApiRequest) -> Sequence[PendingCall]:
     database = request.store.database
     position = await database.offload(lambda: load_position(database, request.session_id))
-    waiting = [
-        call.call_id
-        for call in list_waiting_calls(position.fields, position.asked)
-        if call.kind == "approval"
-    ]
-    if unknown := [one for one in named if one not in waiting]:
-        raise UsageError(f"No call {unknown[0][:80]!r} waits for approval.", "Read the session again.")
-    if not waiting:
-        raise UsageError("No call of this session waits for approval.")
-    return [*named] or waiting
+    return list_waiting_calls(position.fields, position.asked)
+
+
+def _make_not_waiting(message: str) -> RequestRefused:
+    return RequestRefused(409, "not_waiting", message, "Read the session again.")
 
 
 async def _decide(request: ApiRequest, decisions: Sequence[CallDecision]) -> forms.AcceptedAnswer:

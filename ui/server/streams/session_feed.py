@@ -5,6 +5,7 @@ stored, such as pieces of text, come from sessions that run in this process.
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
@@ -177,15 +178,32 @@ class EventStreamQueue:
     async def frames(self, may_go_on: Callable[[], Awaitable[bool]]) -> AsyncGenerator[bytes]:
         """Yield what the client gets, until it leaves, the server drains, or it may no longer read.
 
-        `may_go_on` is asked at every pause.
+        `may_go_on` is asked again and again.
         """
         async with aclosing(self.batches(may_go_on)) as batches:
             async for batch in batches:
                 for data in batch:
                     yield data
 
-    async def batches(self, may_go_on: Callable[[], Awaitable[bool]]) -> AsyncGenerator[list[bytes]]:
-        """Yield the same frames as `frames`, those that wait at the same time together."""
+    async def batches(
+        self, may_go_on: Callable[[], Awaitable[bool]], check_s: float = PING_S
+    ) -> AsyncGenerator[list[bytes]]:
+        """Yield the same frames as `frames`, those that wait at the same time together.
+
+        `may_go_on` is asked at every pause, and after `check_s` of a busy stream.
+        """
+        checked = time.monotonic()
+        async with aclosing(self._pieces()) as pieces:
+            async for piece in pieces:
+                if piece is None or time.monotonic() - checked >= check_s:
+                    if not await may_go_on():
+                        yield [encode_control("refused", message="The token is no longer valid.")]
+                        return
+                    checked = time.monotonic()
+                yield [PING] if piece is None else piece
+
+    async def _pieces(self) -> AsyncGenerator[list[bytes] | None]:
+        """Yield the frames, and None at every pause."""
         while not self.is_ended and not self._feeds.is_draining:
             if self._is_behind:
                 async for data in self._catch_up():
@@ -198,10 +216,7 @@ class EventStreamQueue:
                 if batch := self._take_batch():
                     yield batch
             if not await self._wait() and not self._frames:
-                if not await may_go_on():
-                    yield [encode_control("refused", message="The token is no longer valid.")]
-                    return
-                yield [PING]
+                yield None
         if self._feeds.is_draining:
             yield [encode_control("drain", message="The server ends. Connect again.")]
 

@@ -128,10 +128,11 @@ def _read_file(part: Any) -> AttachedFile:
 
 
 def _read_decision(entry: AgUiResume, status: SessionStatus) -> CallDecision:
-    """Return an answer to an interrupt as a decision; raises `UsageError` if it is no answer to it."""
+    """Return an answer to an interrupt as a decision; raises `UsageError` if it does not fit."""
     call = next((one for one in status.pending if one["call_id"] == entry.interrupt_id), None)
     if call is None:
-        raise UsageError(f"No interrupt {entry.interrupt_id[:80]!r} waits.", "Read the thread again.")
+        message = f"No interrupt {entry.interrupt_id[:80]!r} waits."
+        raise RequestRefused(409, "not_waiting", message, "Read the thread again.")
     try:
         answer = AgUiAnswer.model_validate(entry.payload or {})
     except ValidationError:

@@ -6,7 +6,8 @@ It is stateless: a client may send each request to another server. The package i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -74,7 +75,38 @@ async def _start(service: Service) -> Handle:
     return manager.handle_request
 
 
+_MESSAGE = {
+    "type": "object",
+    "properties": {
+        "jsonrpc": {"const": "2.0"},
+        "method": {"type": "string"},
+        "params": {"type": ["object", "null"]},
+    },
+    "required": ["jsonrpc", "method"],
+}
+_DESCRIBED: Mapping[str, Any] = {
+    "requestBody": {"required": True, "content": {"application/json": {"schema": _MESSAGE}}},
+    "responses": {
+        "200": {
+            "description": "The answer of JSON-RPC.",
+            "content": {
+                "application/json": {"schema": {"type": "object"}},
+                "text/event-stream": {"schema": {"type": "string"}},
+            },
+        },
+        "202": {"description": "A notification was taken."},
+        **{
+            status: {"description": about}
+            for status, about in (
+                ("400", "The request is not valid."),
+                ("406", "The client does not accept JSON and event streams."),
+                ("413", "The body is too large."),
+                ("415", "The body is not JSON."),
+            )
+        },
+    },
+}
 MCP_ROUTES = (
     ApiRoute("POST", "/mcp", "answer_mcp", "MCP: one message of the streamable HTTP transport", "read",
-          answer_mcp, protocol="MCP"),
+          answer_mcp, protocol="MCP", described=_DESCRIBED),
 )  # fmt: skip

@@ -9,9 +9,23 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...answers import JsonAnswer
+from ...routes.forms import AnswerForm
 
 _PATHS = ("/v1/models", "/v1/chat/completions", "/v1/responses")
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+
+
+class OpenAiErrorBody(AnswerForm):
+    message: str
+    type: str
+    param: str | None
+    code: str
+
+
+class OpenAiErrorAnswer(AnswerForm):
+    """An error on the paths of this API."""
+
+    error: OpenAiErrorBody
 
 
 def is_openai_path(path: str) -> bool:

@@ -121,4 +121,4 @@ class ResponseBody(_Sampling):
 
 class ResponseQuery(Form):
     stream: Literal["false"] | None = Field(None, description="A stored response comes as a whole.")
-    include: Ignored = None
+    include: Label | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 from ...answers import RequestRefused
 from .turn_follower import WAITING
@@ -44,7 +45,7 @@ def make_outcome(turn: StoredTurn | None, session_id: str, base_url: str) -> Tur
 
     None as turn: it begins when a person has decided about calls of the turn before.
     """
-    page = f"{base_url}/v1/sessions/{session_id}"
+    page = f"{base_url}/#/s/{quote(session_id, safe='')}"
     if turn is None:
         return TurnOutcome("", f"Your message is stored; calls before it wait for a decision: {page}")
     result = turn.result or {}

@@ -26,6 +26,7 @@ export class Composer {
   constructor(on) {
     this.on = on;
     this.files = [];
+    this.keptFiles = new Map(); // key of a draft -> its files
     this.field = $("message");
     $("composer").addEventListener("submit", (event) => { event.preventDefault(); this.send(); });
     $("steer").addEventListener("click", () => this.send(true));
@@ -45,7 +46,8 @@ export class Composer {
   /** Show what was written for the session that is open now. */
   open() {
     this.field.value = sessionStorage.getItem(this.draftKey) ?? "";
-    this.files = [];
+    this.files = this.keptFiles.get(this.draftKey) ?? [];
+    this.keptFiles.delete(this.draftKey);
     this.problem("");
     this.render();
   }
@@ -100,21 +102,47 @@ export class Composer {
       this.problem("Files cannot be sent into a run. Send them as the next message.");
       return;
     }
+    const key = this.draftKey;
     this.setBusy(true);
     this.problem("");
+    // Emptied before the server answers: what is typed meanwhile is the next message.
+    this.replace("", []);
     try {
       const content = files.length ? await this.toBlocks(text, files) : text;
       await this.deliver(content, text, isSteering);
-      sessionStorage.removeItem(this.draftKey);
-      this.field.value = "";
-      this.files = [];
-      this.render();
     } catch (problem) {
+      this.restore(key, text, files);
       this.problem(problem.status === 0
         ? "The server did not answer. Look whether your message arrived before you send it again." : problem.message);
     } finally {
       this.setBusy(false);
     }
+  }
+
+  replace(text, files) {
+    this.field.value = text;
+    this.files = files;
+    this.keepDraft();
+    this.render();
+  }
+
+  /** Put a message that was not sent before what was typed meanwhile, in the draft that it came from. */
+  restore(key, text, files) {
+    const join = (later) => (text && later ? `${text}\n${later}` : text || later);
+    if (this.draftKey === key) this.replace(join(this.field.value), [...files, ...this.files]);
+    else this.keep(key, join(sessionStorage.getItem(key) ?? ""), files);
+  }
+
+  /** Keep a draft for when the page opens its session. */
+  keep(key, text, files) {
+    if (text) sessionStorage.setItem(key, text);
+    this.keptFiles.set(key, files);
+  }
+
+  /** Let what is in the field be the draft of session `id`, which the page opens next. */
+  moveDraft(id) {
+    this.keep(`sandbur-draft-${id}`, this.field.value, this.files);
+    this.replace("", []);
   }
 
   async toBlocks(text, files) {
@@ -127,17 +155,23 @@ export class Composer {
     if (session === null) {
       this.newId ??= makeId(); // the same after a failure, so that no second session begins
       await ask("POST", "/v1/sessions", { session_id: this.newId, agent: $("agent").value, message: content });
-      sessionStorage.removeItem(this.draftKey);
       const id = this.newId;
       this.newId = undefined;
+      // What was typed meanwhile goes on in the new session, if the page still shows its start.
+      if (this.on.session() === null) this.moveDraft(id);
       this.on.created(id);
     } else if (isSteering) {
       const { last_event_id: after } = await ask("POST", sessionPath(session, "/steer"), { text });
-      this.on.sent(text, after);
+      this.tellSent(session, text, after);
     } else {
       const { last_event_id: after } = await ask("POST", sessionPath(session, "/messages"), { content });
-      this.on.sent(text, after);
+      this.tellSent(session, text, after);
     }
+  }
+
+  /** The page may show another session by now. */
+  tellSent(session, text, after) {
+    if (this.on.session() === session) this.on.sent(text, after);
   }
 
   setBusy(isBusy) {
