@@ -365,10 +365,7 @@ class AgentSession(Generic[OutputT]):
         return await self._active_session.inbox.withdraw(number)
 
     async def next_queued(self) -> UserContent | None:
-        """Return the next queued message, or None if there is none. Pass the message to `run` or `stream`.
-
-        It is a text, or a list of texts and files.
-        """
+        """Return the next queued message, or None if there is none. Pass it to `run` or `stream`."""
         return await self._active_session.inbox.next_queued()
 
     @property

@@ -15,7 +15,7 @@ from support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 
-SLEEP = "run sleep 60"
+SLEEP, SHORT_SLEEP = "run sleep 60", "run sleep 8"
 
 
 def make_file(content: bytes, name: str = "a.txt") -> dict[str, Any]:
@@ -30,10 +30,10 @@ def start(stack: ExitStack, folder: Path, url: str) -> RunningServer:
     return stack.enter_context(serve(folder, "--mode", "yolo", store=url, env={"SANDBUR_LEASE_S": "2"}))
 
 
-def wait_for_call(server: RunningServer, session_id: str) -> None:
+def wait_for_call(server: RunningServer, session_id: str, command: str = "sleep 60") -> None:
     """Wait until the model has asked for the call that sleeps."""
     path = f"/v1/sessions/{session_id}/messages"
-    wait_for(lambda: "sleep 60" in json.dumps(server.ask("GET", path).json["messages"][1:]))
+    wait_for(lambda: command in json.dumps(server.ask("GET", path).json["messages"][1:]))
 
 
 @pytest.mark.parametrize("kind", DATABASES)
@@ -65,8 +65,8 @@ def test_a_server_stops_the_run_of_another_one_and_then_the_message_that_waits_r
 def test_a_message_with_files_survives_the_server_that_took_it(tmp_path: Path, kind: str) -> None:
     with fresh_url(kind, tmp_path) as url, ExitStack() as stack:
         first = start(stack, tmp_path / "first", url)
-        first.begin("s", SLEEP)
-        wait_for_call(first, "s")
+        first.begin("s", SHORT_SLEEP)
+        wait_for_call(first, "s", "sleep 8")
         assert first.ask("POST", "/v1/sessions/s/messages", make_content("hi", b"kept")).status == 202
         first.process.send_signal(signal.SIGKILL)
         first.process.wait()

@@ -10,8 +10,8 @@ import pytest
 from support.stores.databases import fresh_url
 from test_worker import Fleet, make_agent
 
-from sandbur import Document, Image
 from sandbur.agent.fleet.messages import send_message
+from sandbur.state.conversation.messages import Document, Image
 from sandbur.state.errors import UsageError
 from sandbur.state.maintenance.export import export_session
 from sandbur.state.maintenance.import_ import check_import, write_import

@@ -1,10 +1,10 @@
 """A person stops a run of a worker: from any process, this run alone, and what waits comes next."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from support.waiting import until
 from test_worker import Fleet, make_agent
 
 from sandbur import tool
@@ -51,12 +51,6 @@ class Sleeper:
     async def end(self, worker: Worker, running: asyncio.Task[None]) -> None:
         await worker.drain()
         await running
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not holds():  # noqa: ASYNC110 -- the store tells nobody
-            await asyncio.sleep(0.01)
 
 
 def at_rest(fleet: Fleet) -> bool:
