@@ -23,7 +23,6 @@ from ...actions.ports import (
     WorksOnFiles,
     implements,
 )
-from ...actions.turn.model_call import refusal_of
 from ...actions.turn.output.format import OutputFormat
 from ...actions.workspace.backends.backend import KeptFiles
 from ...state.application import GRAPH_VERSION, ApplicationState
@@ -134,8 +133,7 @@ class Assembly:
         trace = observers.around_trace(await self._store.open_trace(session_id))
         hooks = parts.hooks if stack is None else stack.around_hooks(parts.hooks)
         position = Position(session_id, await self._application(session_id, new_state), self._store)
-        stored, refusal = self._store.inbox(session_id), partial(refusal_of, model)
-        inbox = SessionInbox(stored, position, masker, hooks, events.notify, refusal)
+        inbox = SessionInbox(self._store.inbox(session_id), position, masker, hooks, events.notify, model)
         output, wrap = output_of(settings, definition.output), stack and stack.around_tools()
         ports = Ports(
             session_id, model if stack is None else stack.around_model(model),

@@ -8,8 +8,8 @@ from typing import TypeGuard
 from ...actions.ports import Masker
 from ...actions.ports.advice import Advice
 from ...actions.turn.commands import is_command, parse_shell_command
+from ...actions.turn.model_call import Model, refusal_of
 from ...state.application import InboxTaken
-from ...state.conversation.attachments import AttachedFile
 from ...state.conversation.messages import UserContent, encodable
 from ...state.databases.database import Statement
 from ...state.errors import UsageError
@@ -29,13 +29,13 @@ class SessionInbox:
         masker: Masker,
         advice: Advice | None,
         tell: Callable[[str], None],
-        refuse_file: Callable[[AttachedFile], str | None] = lambda file: None,
+        model: Model | None = None,
     ) -> None:
         """`advice` checks every steering message. `tell` is called with the reason of each refusal.
 
-        `refuse_file` returns why the model cannot take a file of a queued message; empty or None if it can.
+        `model` reads the files of queued messages.
         """
-        self._refuse_file = refuse_file
+        self._model = model
         self.last_number = 0
         """The number of the newest message that a model call contained."""
         self._next_taken: InboxTaken | None = None
@@ -206,11 +206,12 @@ class SessionInbox:
 
         The sender was told before if the model could not take it, so another model goes on with the session.
         """
-        if isinstance(content, str):
+        model = self._model
+        if isinstance(content, str) or model is None:
             return content
         return tuple(
             f"{part.label} was left out: {why}"
-            if not isinstance(part, str) and (why := self._refuse_file(part))
+            if not isinstance(part, str) and (why := refusal_of(model, part))
             else part
             for part in content
         )

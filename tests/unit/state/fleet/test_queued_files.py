@@ -11,12 +11,13 @@ from support.stores.databases import fresh_url
 from test_worker import Fleet, make_agent
 
 from sandbur.agent.fleet.messages import send_message
-from sandbur.state.conversation.messages import Document, Image
+from sandbur.state.conversation.messages import AttachedFile, Document, Image
 from sandbur.state.errors import UsageError
 from sandbur.state.maintenance.export import export_session
 from sandbur.state.maintenance.import_ import check_import, write_import
 from sandbur.state.maintenance.verify import audit
 from sandbur.state.store.store import Store
+from sandbur.testing import ScriptedModel
 
 NOTES = b"the notes of the meeting\n" * 400
 FILES = "SELECT digest, chunk FROM blobs WHERE session_id = ?"
@@ -41,6 +42,17 @@ class Reader:
             self.is_inside.set()
             await self.go_on.wait()
         return f"heard {last.text}"
+
+
+class BlindModel(ScriptedModel):
+    """A model of the same name that takes no files."""
+
+    def refusal_of(self, file: AttachedFile) -> str:
+        return "This model takes no files."
+
+
+def read(request: Any) -> str:
+    return list(request.messages)[-1].text
 
 
 async def test_a_message_with_files_that_comes_during_a_run_is_the_next_one(
@@ -108,11 +120,10 @@ async def test_a_file_that_another_model_cannot_take_is_named_in_its_place(
     assert waiting.content == (notes(), "what is it?")
     async with reader.fleet.agent.clone(store=store.url).session("s") as session:
         assert await session.next_queued() == (notes(), "what is it?")
-        session.opened.inbox._refuse_file = lambda file: "The model takes no documents."  # pyright: ignore
-        assert await session.next_queued() == (
-            f"{notes().label} was left out: The model takes no documents.",
-            "what is it?",
-        )
+    asked: list[str] = []
+    blind = reader.fleet.agent.clone(model=BlindModel(lambda request: asked.append(read(request)) or "no"))
+    await Fleet(store, blind).worker().run(once=True)
+    assert asked == [f"{notes().label} was left out: This model takes no files.what is it?"]
 
 
 async def test_the_same_file_in_many_messages_at_once_is_stored_once(store: Store, tmp_path: Path) -> None:
