@@ -10,7 +10,8 @@ from pydantic import Field
 
 from .application import ApplicationState, ExecutionMode
 from .application import OutputSchema as OutputSchema
-from .conversation.messages import Record
+from .conversation.content import Attachment
+from .conversation.messages import Message, Record, UserContent
 from .store.sessions.listing import SessionSummary
 
 SandboxWish = Literal["auto", "required", "off"]
@@ -243,6 +244,19 @@ class WaitingMessage:
     """Whether another process than the one that runs the session sent the message. Then no hook has checked
     it yet.
     """
+    message: Message | None = None
+    """The message with its files; None if it is only the text. Then `text` has a line for each file."""
+
+    @property
+    def content(self) -> UserContent:
+        """Return the text, or the texts and files in order."""
+        return self.text if self.message is None else self.message.user_content
+
+    @property
+    def files(self) -> tuple[Attachment, ...]:
+        """Return the files whose bytes the store has."""
+        found = () if self.message is None else self.message.files
+        return tuple(file for file in found if file.is_stored)
 
 
 @dataclass(frozen=True, slots=True)

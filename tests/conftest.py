@@ -44,6 +44,8 @@ ON_EVERY_DATABASE = (
     "test_claims",
     "test_workload",
     "test_worker",
+    "test_stop_requests",
+    "test_queued_files",
 )
 """The tests of these modules hold for every kind of store; those of the others use SQLite."""
 IN_MEMORY = (

@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...state.conversation.messages import encodable
+from ...state.conversation.messages import UserContent, encodable
 from ...state.databases.database import Statement
 from ...state.errors import UsageError
 from ...state.session import SessionSettings, WaitingMessage
-from ...state.store.sessions.claims import CHANNEL, ask_for_run
-from ...state.store.sessions.lanes import check_needs, check_priority, make_lane
+from ...state.store.sessions.claims import ask_for_run
+from ...state.store.sessions.lanes import CHANNEL, check_needs, check_priority, make_lane
 from ...state.store.store import Store
 from ..session.inbox import leave_messages
 from ..session.secrets import masker_for
@@ -59,8 +59,8 @@ async def create_session(
     return session.id
 
 
-async def send_message(store: Store, session_id: str, content: str) -> WaitingMessage:
-    """Store a message, and make its session wait for a worker, in one transaction.
+async def send_message(store: Store, session_id: str, content: UserContent) -> WaitingMessage:
+    """Store a message, a text or texts and files, and make its session wait for a worker, in one transaction.
 
     If the session runs, the message is its next one. If a person has to decide about a call, it comes after
     that. Raises `UsageError` for an empty message, a command, and a session that no worker can run, and

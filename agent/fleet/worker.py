@@ -12,21 +12,26 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from ...actions.ports.events import Event, RunFinished
+from ...state.conversation.messages import UserContent
 from ...state.databases.database import ignore_notice
 from ...state.errors import SandburError, StoreError, UsageError
 from ...state.process.cancellation import run_to_end
 from ...state.process.clock import format_time
+from ...state.process.crashpoints import reach
 from ...state.process.identity import make_runner_name
-from ...state.store.sessions.claims import CHANNEL, Claimed, WorkerClaims, WorkerProfile
-from ...state.store.sessions.lanes import check_labels, make_agent_key
+from ...state.store.sessions.claims import Claimed, WorkerClaims, WorkerProfile
+from ...state.store.sessions.lanes import CHANNEL, check_labels, make_agent_key
 from ...state.store.sessions.listing import read_beat_s
+from ...state.store.sessions.record_feed import load_newest_run
 from ...state.store.store import Store
 from .worker_sessions import WorkerSessions
 
 if TYPE_CHECKING:
     from ..sdk.agent import Agent
     from ..sdk.session import AgentSession
+    from ..session.session import Session
 
+_LOOK_S = 0.001
 POLL_S = 0.5
 """The seconds between two looks for waiting sessions; a hint shortens them."""
 MOST_ATTEMPTS = 5
@@ -87,7 +92,9 @@ class Worker:
         self._is_draining = False
         self._takes_over_at, self._worker_count = 0.0, 1
         self._interrupted: set[str] = set()
-        """The sessions whose runs `interrupt` ended."""
+        """The sessions whose runs `interrupt` ended, and those whose run was to be stopped when its worker
+        died.
+        """
 
     @property
     def running(self) -> tuple[str, ...]:
@@ -143,24 +150,49 @@ class Worker:
         assert self._wake is not None
         while not self._is_draining:
             self._wake.clear()
+            await self._stop_asked()
             found = await self._claim_free(once)
             if once and not found and not self._tasks and self._claims.left_over <= 0:
+                await self._tell_of_held_back()
                 return
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), POLL_S)
+
+    async def _stop_asked(self) -> None:
+        """Interrupt the runs that a person asked to stop through another process."""
+        running = [one for one, session in self._running.items() if session is not None]
+        if not running:
+            return
+        with suppress(StoreError):
+            for session_id in await _in_thread(partial(self._claims.find_stopped, running)):
+                if session_id not in self._interrupted:
+                    task = asyncio.ensure_future(self._interrupt_asked(session_id))
+                    self._tasks.add(task)
+                    task.add_done_callback(self._finish)
+
+    async def _interrupt_asked(self, session_id: str) -> None:
+        reach("stop_noticed")
+        await self.interrupt(session_id)
+
+    async def _tell_of_held_back(self) -> None:
+        for tenant, count in (await _in_thread(self._claims.count_held_back)).items():
+            many = "1 session" if count == 1 else f"{count} sessions"
+            self._on_notice(f"The quota of tenant {tenant or 'default'} holds {many} back.")
 
     async def _claim_free(self, once: bool) -> bool:
         """Claim sessions for the free places and start them; return whether any was found."""
         free = self.profile.concurrency - len(self._running)
         if free < 1:
             return False
+        claimed: list[Claimed] = []
         try:
             claimed = await self._take_over(free, is_needed=once)
             if len(claimed) < free:
                 claimed += await _in_thread(partial(self._claims.claim, free - len(claimed)))
+            if claimed:
+                self._interrupted |= await _in_thread(partial(self._claims.find_stopped_before, claimed))
         except StoreError as error:
             self._on_notice(f"No session was claimed: {error.message}")
-            return False
         for one in claimed:
             self._running[one.session_id] = None
             task = asyncio.ensure_future(self._work(one))
@@ -193,18 +225,8 @@ class Worker:
         try:
             async with self._sessions.open(claimed) as session:
                 self._running[claimed.session_id] = session
-                while not self._is_draining:
-                    message = await _next_message(session, claimed.status if finished is None else "")
-                    if (
-                        message is None
-                        and _is_idle(session)
-                        and not (finished is None and _lacks_end(session, claimed))
-                    ):
-                        break
-                    finished = await self._follow(session, message)
-                    if finished.status in _STOPPING:
-                        break
-                answered = max(answered, session.opened.state.inbox_taken.queue)
+                finished = await self._run_turns(session, claimed)
+                answered = _find_answered(session, claimed, finished)
             error = None
         except SandburError as failed:
             error = failed
@@ -214,13 +236,38 @@ class Worker:
             finally:
                 self._running.pop(claimed.session_id, None)
 
-    async def _follow(self, session: AgentSession[Any], message: str | None) -> RunFinished:
+    async def _run_turns(self, session: AgentSession[Any], claimed: Claimed) -> RunFinished | None:
+        """Go on with the open turn, then answer the messages that wait; return the result of the last run."""
         finished: RunFinished | None = None
-        async with session.stream(message) as events:
-            async for event in events:
-                self._on_event(session.id, event)
-                if isinstance(event, RunFinished):
-                    finished = event
+        while not self._is_draining:
+            is_stopped = claimed.session_id in self._interrupted
+            if is_stopped and finished is not None:
+                break
+            status = claimed.status if finished is None else ""
+            message = None if is_stopped else await _next_message(session, status)
+            lacks_end = finished is None and _lacks_end(session, claimed)
+            if message is None and _is_idle(session) and not lacks_end:
+                break
+            finished = await self._follow(session, message, is_stopped)
+            if finished.status in _STOPPING:
+                break
+        return finished
+
+    async def _follow(
+        self, session: AgentSession[Any], message: UserContent | None, is_stopped: bool
+    ) -> RunFinished:
+        """Run a turn. `is_stopped`: only its end is recorded, because a person has stopped it before."""
+        finished: RunFinished | None = None
+        stopping = asyncio.ensure_future(_keep_interrupting(session)) if is_stopped else None
+        try:
+            async with session.stream(message) as events:
+                async for event in events:
+                    self._on_event(session.id, event)
+                    if isinstance(event, RunFinished):
+                        finished = event
+        finally:
+            if stopping is not None:
+                stopping.cancel()
         assert finished is not None, "a run ended without its result"
         return finished
 
@@ -228,7 +275,7 @@ class Worker:
         self, claimed: Claimed, answered: int, finished: RunFinished | None, error: SandburError | None
     ) -> None:
         """Give a session back, with the status and the time of its next run."""
-        status, wake_at, attempts = "", cast("str | None", ""), 0
+        status, wake_at, attempts, notice = "", cast("str | None", ""), 0, ""
         now = self._store.database.now()
         if error is not None or (finished is not None and finished.status == "error"):
             attempts = claimed.attempts + 1
@@ -238,20 +285,26 @@ class Worker:
             wake_at = "" if is_last else format_time(now + timedelta(seconds=pause_s))
             why = error.message if error is not None else _describe_error(finished)
             after = "it waits for a person" if is_last else f"try {attempts + 1} in {pause_s:g} s"
-            self._on_notice(f"Session {claimed.session_id} failed ({after}): {why}")
+            notice = f"Session {claimed.session_id} failed ({after}): {why}"
         elif finished is not None:
             status = finished.status
             wake_at = None if status == "rate_limited" else ""
         is_cut = finished is not None and finished.status == "interrupted"
         was_asked = claimed.session_id in self._interrupted
-        self._interrupted.discard(claimed.session_id)
         if (is_cut and not was_asked) or (self._is_draining and finished is None):
             # Whoever claims it next carries the open turn on.
             status, wake_at, attempts = "running", format_time(now), claimed.attempts
-        if not await _in_thread(
-            partial(self._claims.hand_back, claimed, status, wake_at, attempts, answered)
-        ):
-            self._on_notice(f"Session {claimed.session_id} was taken over by another worker.")
+        try:
+            is_ours = await _in_thread(
+                partial(self._claims.hand_back, claimed, status, wake_at, attempts, answered)
+            )
+        finally:
+            self._interrupted.discard(claimed.session_id)
+        if not is_ours:
+            # What this worker would say of the session is not true any more.
+            notice = f"Session {claimed.session_id} was taken over by another worker."
+        if notice:
+            self._on_notice(notice)
 
     async def _end(self, stop_listening: Callable[[], None]) -> None:
         """Wait for the runs, and end the lease of the worker."""
@@ -304,14 +357,42 @@ def _lacks_end(session: AgentSession[Any], claimed: Claimed) -> bool:
     return claimed.status == "running" and bool(len(session.opened.state.chat_history))
 
 
-async def _next_message(session: AgentSession[Any], status: str) -> str | None:
+async def _next_message(session: AgentSession[Any], status: str) -> UserContent | None:
     """Return the message to send now; None if there is none, or if an open turn has to go on before.
 
     A turn that a person interrupted ends with the next message.
     """
-    is_decided = session.opened.next_action in ("execute_tools", "human_confirm")
-    is_ended = status == "interrupted" and not is_decided
+    is_ended = status == "interrupted" and not await _in_thread(partial(_is_decided, session.opened))
     return await session.next_queued() if _is_idle(session) or is_ended else None
+
+
+def _is_decided(session: Session) -> bool:
+    """Return whether the calls of the open turn wait to start after a person's decision.
+
+    A run that was interrupted while its calls worked stands at the same action, but it began elsewhere.
+    """
+    if session.next_action != "execute_tools":
+        return session.next_action == "human_confirm"
+    newest = load_newest_run(session.store.database, session.id)
+    return newest is not None and newest.action == "human_confirm"
+
+
+def _find_answered(session: AgentSession[Any], claimed: Claimed, finished: RunFinished | None) -> int:
+    """Return the number up to which messages ask for no further run.
+
+    After an interruption, those that this process knows and that wait still ask for one.
+    """
+    taken = session.opened.state.inbox_taken.queue
+    is_cut = finished is not None and finished.status == "interrupted"
+    waits = is_cut and any(one.kind == "queue" for one in session.waiting_messages)
+    return taken if waits else max(claimed.asked, taken)
+
+
+async def _keep_interrupting(session: AgentSession[Any]) -> None:
+    """Interrupt a run as soon as there is one, so that its end is recorded and nothing else."""
+    while True:
+        await session.interrupt()
+        await asyncio.sleep(_LOOK_S)
 
 
 def _describe_error(finished: RunFinished | None) -> str:

@@ -126,14 +126,14 @@ class Assembly:
         learn_secrets(equipped.toolbox.values(), masker)
         settings = settings.model_copy(update={"own_tools": dict(equipped.own) or settings.own_tools})
         gate = SessionGate(gate_of := gates_of(self._settings, self._env, sandbox), settings)
-        model = self._model_of(settings, definition, needs_model)
+        model = self.model_of(settings, definition, needs_model)
         toolbox = bind_callers(await self._with_files(session_id, equipped.toolbox))
         context.tools.update(toolbox)
         observers.add(stack, *parts.observers)
         trace = observers.around_trace(await self._store.open_trace(session_id))
         hooks = parts.hooks if stack is None else stack.around_hooks(parts.hooks)
         position = Position(session_id, await self._application(session_id, new_state), self._store)
-        inbox = SessionInbox(self._store.inbox(session_id), position, masker, hooks, events.notify)
+        inbox = SessionInbox(self._store.inbox(session_id), position, masker, hooks, events.notify, model)
         output, wrap = output_of(settings, definition.output), stack and stack.around_tools()
         ports = Ports(
             session_id, model if stack is None else stack.around_model(model),
@@ -266,7 +266,8 @@ class Assembly:
         await session.observers.close()
         return self._opened.pop(session, session.ports.model)
 
-    def _model_of(self, settings: SessionSettings, definition: Definition, needs_model: bool) -> Model:
+    def model_of(self, settings: SessionSettings, definition: Definition, needs_model: bool) -> Model:
+        """Return the model of a session. One that this creates is closed with the runtime."""
         if needs_model and definition.model is not None and definition.model.name == settings.model:
             # The caller created this model, so the caller closes it.
             return definition.model

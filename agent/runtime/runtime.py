@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 from ...actions.ports import UserInput
 from ...state.application import ApplicationState
+from ...state.conversation.messages import UserContent
 from ...state.errors import ConfigError, DamagedRecords, UnknownTool, UsageError, to_exhausted
 from ...state.session import InboxKind, OutputSchema, SessionSettings, WaitingMessage
 from ...state.store.store import Store
@@ -22,7 +23,7 @@ from ..config.load import load_settings
 from ..config.settings import Overrides, Settings, load_extensions, merge_overrides
 from ..extensions.extension import FindCitedFiles
 from ..session.inbox import leave_messages
-from ..session.secrets import SecretMasker, masker_for
+from ..session.secrets import SecretMasker, masker_for, require_readable
 from ..session.session import Session
 from .agent_definition import PLAIN, Definition, SessionPlace, find_descendant
 from .assembly import Assembly
@@ -344,6 +345,13 @@ class Runtime:
         """
         masker = self._assembly.masker_of(self.store.index.settings(session_id))
         return await leave_messages(self.store.inbox(session_id), masker, kind, *texts)
+
+    def require_readable(self, session_id: str, content: UserContent) -> None:
+        """Raise `UsageError` if the model of a stored session cannot take a file of a message."""
+        stored = self.store.index.settings(session_id)
+        session = settings_of_resumed(stored, self.settings, self._find_changes(stored))
+        definition, _ = self._definition_of(session)
+        require_readable(self._assembly.model_of(session, definition, needs_model=True), content)
 
     def _find_changes(self, stored: SessionSettings) -> Overrides:
         """Return what changes a stored session: the flags, and what an agent sets that a flag gives to a

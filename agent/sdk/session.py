@@ -364,8 +364,8 @@ class AgentSession(Generic[OutputT]):
         """Remove a waiting message and return it; raises `UsageError` if it no longer waits."""
         return await self._active_session.inbox.withdraw(number)
 
-    async def next_queued(self) -> str | None:
-        """Return the next queued message, or None if there is none. Pass the message to `run` or `stream`."""
+    async def next_queued(self) -> UserContent | None:
+        """Return the next queued message, or None if there is none. Pass it to `run` or `stream`."""
         return await self._active_session.inbox.next_queued()
 
     @property

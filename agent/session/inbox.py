@@ -3,17 +3,20 @@ call or after the run."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 from ...actions.ports import Masker
 from ...actions.ports.advice import Advice
 from ...actions.turn.commands import is_command, parse_shell_command
+from ...actions.turn.model_call import Model, refusal_of
 from ...state.application import InboxTaken
-from ...state.conversation.messages import encodable
+from ...state.conversation.messages import UserContent, encodable
 from ...state.databases.database import Statement
 from ...state.errors import UsageError
 from ...state.session import InboxKind, WaitingMessage
 from ...state.store.sessions.inbox import Inbox, NewMessage
 from .position import Position
+from .secrets import mask_parts
 
 
 class SessionInbox:
@@ -26,8 +29,13 @@ class SessionInbox:
         masker: Masker,
         advice: Advice | None,
         tell: Callable[[str], None],
+        model: Model | None = None,
     ) -> None:
-        """`advice` checks every steering message. `tell` is called with the reason of each refusal."""
+        """`advice` checks every steering message. `tell` is called with the reason of each refusal.
+
+        `model` reads the files of queued messages.
+        """
+        self._model = model
         self.last_number = 0
         """The number of the newest message that a model call contained."""
         self._next_taken: InboxTaken | None = None
@@ -146,9 +154,10 @@ class SessionInbox:
             raise UsageError("This message no longer waits.")
         return found.text
 
-    async def next_queued(self) -> str | None:
+    async def next_queued(self) -> UserContent | None:
         """Return the message to send now, or None if no message waits or a call waits for a decision.
 
+        It is a text, or a list of texts and files.
         Steering messages of a run that has ended come first, joined to one message. A message is removed from
         the inbox by the step that adds it to the history. A chat command has no such step, so it is removed
         here; a shell command has one.
@@ -165,13 +174,13 @@ class SessionInbox:
         if not waiting:
             return None
         first = waiting[0]
-        if _leads_to_no_step(first.text):
+        if first.message is None and _leads_to_no_step(first.text):
             if not await self._inbox.withdraw(first.number):
                 return await self.next_queued()
             self._next_taken = taken
             return first.text
         self._next_taken = taken.model_copy(update={"queue": first.number})
-        return first.text
+        return self._without_refused(first.content)
 
     def include_next(self) -> None:
         """Make the next step record that it contains the message that `next_queued` returned."""
@@ -184,12 +193,28 @@ class SessionInbox:
     async def _leave_out(self, message: WaitingMessage) -> bool:
         """Withdraw a command that no person typed here: another process sent it, or it was sent to the
         model."""
-        if not _is_order(message.text) or not (message.is_from_outside or message.kind == "steer"):
+        is_order = message.message is None and _is_order(message.text)
+        if not is_order or not (message.is_from_outside or message.kind == "steer"):
             return False
         if await self._inbox.withdraw(message.number):
             word = message.text.split()[0][:40]
             self._tell(f"{word} was left out: a command counts only where a person types it.")
         return True
+
+    def _without_refused(self, content: UserContent) -> UserContent:
+        """Return a message with a sentence in place of each file that the model cannot take.
+
+        The sender was told before if the model could not take it, so another model goes on with the session.
+        """
+        model = self._model
+        if isinstance(content, str) or model is None:
+            return content
+        return tuple(
+            f"{part.label} was left out: {why}"
+            if not isinstance(part, str) and (why := refusal_of(model, part))
+            else part
+            for part in content
+        )
 
 
 def _is_order(text: str) -> bool:
@@ -215,20 +240,36 @@ def mask_messages(masker: Masker, texts: Sequence[str]) -> list[str]:
     return masked
 
 
+def _mask_content(masker: Masker, content: UserContent) -> UserContent:
+    """Return a message with its secrets masked. Raises `UsageError` if there is nothing in it."""
+    if isinstance(content, str):
+        return mask_messages(masker, [content])[0]
+    masked = mask_parts(masker, content)
+    return mask_messages(masker, ["".join(masked)])[0] if _is_text(masked) else masked
+
+
+def _is_text(content: UserContent) -> TypeGuard[Sequence[str]]:
+    return all(isinstance(part, str) for part in content)
+
+
 async def leave_messages(
     inbox: Inbox,
     masker: Masker,
     kind: InboxKind,
-    *texts: str,
+    *contents: UserContent,
     also: Callable[[int], Sequence[Statement]] = lambda newest: (),
 ) -> tuple[WaitingMessage, ...]:
     """Store messages for a session that this process does not run. All are on disk when this returns, or
     none. `also` returns, for the number of the last one, what the same transaction writes.
 
-    Raises `UsageError` for an empty message, and for a command unless it is only observed.
+    Only a queued message may have files. Raises `UsageError` for an empty message, and for a command unless
+    it is only observed.
     """
-    masked = mask_messages(masker, texts)
-    if kind != "observe" and (order := next(filter(_is_order, masked), None)):
+    masked = [_mask_content(masker, content) for content in contents]
+    texts = [one for one in masked if isinstance(one, str)]
+    if kind != "queue" and len(texts) < len(masked):
+        raise UsageError("Files cannot be sent into a run.", "Send them as the next message.")
+    if kind != "observe" and (order := next(filter(_is_order, texts), None)):
         raise UsageError(
             f"{order.split()[0][:40]} is a command: it works only if a person types it into the chat.",
             "Write it in words, or continue the session: sandbur -r ID",

@@ -13,8 +13,8 @@ from ...actions.masking.late_pattern import LatePattern
 from ...actions.masking.masker import StreamMasker, TextMasker, make_value_label
 from ...actions.masking.named_values import is_placeholder, is_quoted_secret, is_random, is_ruled_out
 from ...actions.masking.references import References
-from ...actions.ports import Ports
-from ...actions.turn.model_call import refusal_of
+from ...actions.ports import Masker, Ports
+from ...actions.turn.model_call import Model, refusal_of
 from ...actions.workspace.paths import make_absolute
 from ...actions.workspace.protected.secret_files import is_secret_file
 from ...state.conversation.messages import UserContent, encodable
@@ -302,14 +302,27 @@ def mask_content(ports: Ports, message: UserContent) -> UserContent:
 
     Raises `UsageError` for a file that the model cannot get, or whose address holds a secret.
     """
-    masker = ports.masker
+    require_readable(ports.model, message)
+    return mask_parts(ports.masker, message)
+
+
+def require_readable(model: Model, message: UserContent) -> None:
+    """Raise `UsageError` if the message has a file that the model cannot get."""
+    for part in () if isinstance(message, str) else message:
+        if not isinstance(part, str) and (why := refusal_of(model, part)):
+            raise UsageError(why, "Leave it out, or go on with another model: -m PROVIDER/MODEL")
+
+
+def mask_parts(masker: Masker, message: UserContent) -> UserContent:
+    """Return a message with the secrets in its text masked; the bytes of files are not searched.
+
+    Raises `UsageError` for a file whose address holds a secret.
+    """
     if isinstance(message, str):
         return masker.text(encodable(message))
     for part in message:
         if isinstance(part, str):
             continue
-        if why := refusal_of(ports.model, part):
-            raise UsageError(why, "Leave it out, or go on with another model: -m PROVIDER/MODEL")
         if part.url and masker.text(part.url) != part.url:
             raise UsageError(
                 "The address of a file holds a secret, which the store and the provider would get.",

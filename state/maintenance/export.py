@@ -18,7 +18,7 @@ from ..store.files.contents import BEFORE_AT, USED_CONTENTS
 from ..store.integrity import AFTER_THE_END
 from ..store.seals import export_seals, load_head_with_seals
 from ..store.sessions.family import list_descendants
-from ..store.sessions.inbox import MOST_CHARS, Inbox
+from ..store.sessions.inbox import MOST_CHARS, Inbox, dump_blocks, parse_blocks
 from ..store.sessions.listing import load_lineage
 
 FORMAT = 1
@@ -52,7 +52,7 @@ def export_session(
         head = _load_head(database, owner)
         yield head
         for one in waiting:
-            yield {"kind": "inbox", "session_id": owner, "n": one.number, "how": one.kind, "text": one.text}
+            yield _export_message(owner, one)
         for kind, table in TABLES.items():
             # Rows that a running session adds after its head was read are left out.
             rows = list_rows(database, table, owner, WHOLE_ROWS[table], "record < ?", (head["records"],))
@@ -133,6 +133,12 @@ def _list_quarantine(database: Database, session_id: str) -> Iterator[ExportedRe
     )
     for row in rows:
         yield {"kind": "quarantine", "session_id": session_id, **dict(zip(columns, row, strict=True))}
+
+
+def _export_message(session_id: str, message: WaitingMessage) -> ExportedRecord:
+    record = {"kind": "inbox", "session_id": session_id, "n": message.number, "how": message.kind}
+    blocks = {} if message.message is None else {"blocks": dump_blocks(message.message)}
+    return {**record, "text": message.text, **blocks}
 
 
 def _list_contents(database: Database, session_id: str) -> Iterator[ExportedRecord]:
@@ -273,7 +279,10 @@ def _parse_message(number: int, record: ExportedRecord) -> WaitingMessage:
     text = _require_field(number, record, "text", str)
     if kind is None or not 0 < place <= _MOST_NUMBER or not 0 < len(text) <= MOST_CHARS:
         raise BadLine(number, "has a message that is not valid")
-    return WaitingMessage(place, kind, text)
+    message = parse_blocks(record["blocks"]) if "blocks" in record else None
+    if message is None and "blocks" in record:
+        raise BadLine(number, "has a message with files that are not valid")
+    return WaitingMessage(place, kind, text, message=message)
 
 
 def parse_content_chunk(number: int, record: ExportedRecord) -> tuple[int, int, bytes]:

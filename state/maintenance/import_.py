@@ -107,7 +107,7 @@ class CheckedImport:
 
 def is_command_like(message: WaitingMessage) -> bool:
     """Return whether a message looks like a chat command, which another person would have written."""
-    return message.text.lstrip().startswith(("/", "!"))
+    return message.message is None and message.text.lstrip().startswith(("/", "!"))
 
 
 def check_import(
@@ -405,11 +405,9 @@ def _write(
     status = "interrupted" if head["status"] == "running" else head["status"]
     title = head["title"].replace("\0", "")
     batch.append(insert_head(name, title, status, head["last_seq"], end, tenant, settings))
-    batch += (
-        insert_imported(name, one.number, one.kind, one.text)
-        for one in part.waiting.values()
-        if not is_command_like(one)
-    )
+    for one in part.waiting.values():
+        if not is_command_like(one):
+            batch += insert_imported(name, one)
     batch += insert_seals(database, name, parse_seals(head.get("seals", [])) or [], len(part.rows), end)
     database.commit(batch)
     write_marks(database, name, end.records)

@@ -264,7 +264,7 @@ def _audit_session(
         *_find_chain_breaches(database, session_id, end.records),
         *_find_settings_breaches(database, session_id),
         *_find_content_breaches(database, session_id, contents),
-        *_find_inbox_breaches(database, session_id),
+        *_find_inbox_breaches(database, session_id, contents),
         *_find_rule_breaches(database, session_id, end.records, trails),
     ]
     audited = AuditedSession(session_id, *end, tuple(list_sealed_parts(database, end, seals)))
@@ -360,9 +360,13 @@ def _find_content_breaches(database: Database, session_id: str, contents: _Conte
             yield Breach(session_id, "files", str(n), int(row), problem, call_id)
 
 
-def _find_inbox_breaches(database: Database, session_id: str) -> Iterator[Breach]:
-    for number in Inbox(database, session_id).list_unreadable():
+def _find_inbox_breaches(database: Database, session_id: str, contents: _ContentChecks) -> Iterator[Breach]:
+    inbox = Inbox(database, session_id)
+    for number in inbox.list_unreadable():
         yield Breach(session_id, "inbox", str(number), -1, "cannot be read, so it is never sent")
+    for number, file in inbox.list_files():
+        if problem := contents.problem(file.label, file.sha256):
+            yield Breach(session_id, "inbox", str(number), -1, problem)
 
 
 def _digest_settings(database: Database, session_id: str) -> str:

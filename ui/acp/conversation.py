@@ -29,7 +29,7 @@ from ...agent.runtime.runtime import Runtime
 from ...agent.session.session import Session
 from ...state.application import ExecutionMode
 from ...state.calls import CallDecision, PendingCall
-from ...state.conversation.messages import UserContent
+from ...state.conversation.messages import UserContent, list_block_lines, to_blocks
 from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError, UsageError
 from ...state.store.call_moves import list_made_calls
 from ..terminal.text.sanitize import one_line, plain
@@ -237,7 +237,8 @@ class Conversation:
         finally:
             self._updates.is_command = False
         if reason == "end_turn" and (queued := await self.session.inbox.next_queued()) is not None:
-            await self._tell([update_user_message_text(queued)])
+            lines = "\n".join(list_block_lines(to_blocks(queued)))
+            await self._tell([update_user_message_text(lines)])
             return await self._answer(queued)
         return reason
 

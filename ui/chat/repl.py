@@ -20,6 +20,7 @@ from ...agent.runtime.runtime import Runtime
 from ...agent.session.secrets import masker_for
 from ...agent.session.session import Session
 from ...state.calls import CallDecision, PendingCall
+from ...state.conversation.messages import UserContent, list_block_lines, to_blocks
 from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError, UsageError
 from ..headless.headless import resume_line
 from ..terminal.drive import drive, exit_code
@@ -178,13 +179,18 @@ class Chat:
             elif self.session.next_action != "prompt" and not self._waits:
                 await self._turn(self.session.carry_on())
             while not leaves:
-                leaves = await self._answer(await self._next_message())
+                message = await self._next_message()
+                if isinstance(message, str):
+                    leaves = await self._answer(message)
+                else:
+                    await self._refresh_tools()
+                    await self._turn(self.session.send(message))
         except SandburError:
             say(resume_line(self.session))
             raise
         return self.part(0)
 
-    async def _next_message(self) -> str:
+    async def _next_message(self) -> UserContent:
         """Return messages that were queued during a run, then typed ones."""
         is_open = self.session.next_action != "prompt"
         # An open turn reads the waiting messages itself when it continues.
@@ -194,7 +200,8 @@ class Chat:
             with suppress(MessageCame):
                 return await at_prompt(self.composer.read(), self.composer.leave, follow)
             queued = await self.session.inbox.next_queued()
-        self.renderer.lines([("bold", f"{self.renderer.glyphs.prompt} {plain(queued)}")], prose=True)
+        lines = "\n".join(list_block_lines(to_blocks(queued)))
+        self.renderer.lines([("bold", f"{self.renderer.glyphs.prompt} {plain(lines)}")], prose=True)
         return queued
 
     async def _take_from_queue(self) -> list[str]:

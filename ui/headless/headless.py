@@ -19,6 +19,7 @@ from ...actions.turn.commands import (
 from ...agent.extensions.prompt_commands import find_commands
 from ...agent.session.session import Session
 from ...state.calls import PendingCall
+from ...state.conversation.messages import UserContent
 from ...state.errors import OutputLost, SandburError, UsageError
 from ..cli.grammar import Progress
 from ..cli.open_session import open_runtime, open_session, read_attachments
@@ -116,26 +117,27 @@ async def run_headless(command: ChatCommand) -> int:
         prompt = DEMO_GOAL
     else:
         prompt = headless_prompt(command.prompt, command.continues)
+    message: UserContent | None
     files = read_attachments(command)
     async with open_runtime(command) as runtime:
         session = await open_session(runtime, command)
         if prompt is not None and prompt.startswith("/"):
             prompt = _expand_command_file(prompt, session.settings.cwd, runtime.env)
-        elif prompt is None and not files:
-            prompt = await _find_remaining(session)
-        warn(session.notices, command.progress)
         message = (*files, *([prompt] if prompt else [])) if files else prompt
+        if message is None:
+            message = await _find_remaining(session)
+        warn(session.notices, command.progress)
         events = session.send(message) if message is not None else session.carry_on()
         return await run_to_end(session, events, session.state.pending_tool_calls, command.progress)
 
 
-async def _find_remaining(session: Session) -> str | None:
+async def _find_remaining(session: Session) -> UserContent | None:
     """Return the first queued message, or None. A slash command or shell command stays for the chat."""
     waiting = session.inbox.waiting
     if session.next_action != "prompt":
         # Steering messages are read when the turn continues.
         return None
-    first = waiting[0].text if waiting else ""
+    first = waiting[0].text if waiting and waiting[0].message is None else ""
     is_order = is_command(first) or parse_shell_command(first) is not None
     if is_order and not any(one.kind == "steer" for one in waiting):
         return None

@@ -73,11 +73,10 @@ async def serve(command: ServeCommand) -> int:
             )
             server = SignalFreeServer(_configure(OpenAiErrors(guard)))
             address = address_of(listener)
-            put(f"Serving {address}?token={own_token}" if own_token else f"Serving {address}")
-            say("Ctrl-C ends the server; runs go on at its next start.")
+            line = f"Serving {address}?token={own_token}" if own_token else f"Serving {address}"
             for process in processes:
                 process.start()
-            return await _serve_until_stopped(service, server, listener)
+            return await _serve_until_stopped(service, server, listener, line)
     finally:
         await asyncio.to_thread(_end_workers, processes)
         store.close()
@@ -198,8 +197,8 @@ def _configure(app: OpenAiErrors) -> Config:
     )
 
 
-async def _serve_until_stopped(service: Service, server: Server, listener: Any) -> int:
-    """Serve, and end in order: streams, requests, runs."""
+async def _serve_until_stopped(service: Service, server: Server, listener: Any, line: str) -> int:
+    """Print the line with the address, serve, and end in order: streams, requests, runs."""
     stopping: set[asyncio.Task[None]] = set()
 
     def stop() -> None:
@@ -207,6 +206,8 @@ async def _serve_until_stopped(service: Service, server: Server, listener: Any) 
 
     tenants = list_unfinished_tenants(service.store.database)
     with StopSignals(stop) as signals:
+        put(line)
+        say("Ctrl-C ends the server; runs go on at its next start.")
         await service.runner.start([service.store_of(tenant) for tenant in tenants])
         await server.serve(sockets=[listener])
         for close in service.closers:

@@ -20,12 +20,16 @@ from ...agent.fleet.worker_sessions import open_runtime
 from ...agent.runtime.runtime import Runtime
 from ...agent.sdk.agent import Agent
 from ...state.calls import CallDecision
+from ...state.conversation.attachments import AttachedFile
+from ...state.conversation.content import format_attachment_size
 from ...state.conversation.messages import UserContent
 from ...state.errors import SandburError, SessionHeld, UsageError
 from ...state.store.sessions.session_rows import list_due_runs
 from ...state.store.store import Store
 
 OnEvent = Callable[[str, Event], None]
+MOST_ATTACHED_BYTES = 25_000_000
+"""The most bytes of the files of one message together. Each kind of file has its own limit, too."""
 _GIVEN_BACK_S, _LOOK_S = 3.0, 0.02
 
 
@@ -43,19 +47,16 @@ class SessionRunner:
     ) -> None:
         """`agents` are by the name that their sessions record; `on_event` gets every event of every run.
 
-        Unless it is embedded, other processes run the sessions, and only messages with files run here.
+        Unless it is embedded, other processes run the sessions.
         """
         self._agents = agents
         self._is_embedded = is_embedded
-        self._on_event = on_event
         self._worker = Worker(store, agents, concurrency, on_event=on_event, on_notice=on_notice)
         self._working: asyncio.Task[None] | None = None
-        self._direct: dict[str, asyncio.Task[None]] = {}
-        """The runs that answer a message with files: the inbox of a session keeps texts only."""
 
     @property
     def running_count(self) -> int:
-        return len(self._worker.running) + len(self._direct)
+        return len(self._worker.running)
 
     async def start(self, stores: Iterable[Store]) -> None:
         """Begin to work, also on what a process that died has left in these stores."""
@@ -88,11 +89,15 @@ class SessionRunner:
         await create_session(store, name, agent, session_id, labels=labels, instructions=instructions)
 
     async def send(self, store: Store, session_id: str, content: UserContent) -> None:
-        """Store a message and run the session. The message is in the store when this returns."""
+        """Store a message and run the session. The message is in the store when this returns.
+
+        Raises `UsageError` for files that are too large together, or that the session's model cannot take.
+        """
         await self._require_agent(store, session_id)
         if not isinstance(content, str):
-            await self._send_files(store, session_id, content)
-            return
+            _require_small(content)
+            async with self._open(store, session_id) as runtime:
+                await store.database.offload(lambda: runtime.require_readable(session_id, content))
         await send_message(store, session_id, content)
         self._worker.hint()
 
@@ -126,25 +131,25 @@ class SessionRunner:
         await store.index.make_due(session_id)
         self._worker.hint()
 
-    async def cancel(self, session_id: str) -> bool:
-        """Interrupt the run of a session; return False if this process does not run it."""
-        return await self._worker.interrupt(session_id)
+    async def cancel(self, store: Store, session_id: str) -> bool:
+        """Interrupt the run of a session, whichever worker runs it; return False if none does.
+
+        A worker of another process interrupts it within about a second; no later run is interrupted.
+        """
+        return await self._worker.interrupt(session_id) or await store.inbox(session_id).ask_to_stop()
 
     async def drain(self) -> None:
         """Interrupt every run, and hand all sessions back: the next process goes on with them."""
         await self._worker.drain()
-        tasks = [*self._direct.values(), *([] if self._working is None else [self._working])]
-        for task in self._direct.values():
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        if self._working is not None:
+            await asyncio.wait([self._working])
 
     async def wait_until_free(self, session_id: str) -> None:
         """Wait until a run that has just ended has given the session back; raises `SessionHeld`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_GIVEN_BACK_S):
                 # The worker tells nobody when it gives a session back.
-                while session_id in (*self._worker.running, *self._direct):  # noqa: ASYNC110
+                while session_id in self._worker.running:  # noqa: ASYNC110
                     await asyncio.sleep(_LOOK_S)
                 return
         raise SessionHeld("The session is running.", "Try again when its run has ended.")
@@ -166,28 +171,12 @@ class SessionRunner:
         finally:
             await runtime.aclose(closes_store=False)
 
-    async def _send_files(self, store: Store, session_id: str, content: UserContent) -> None:
-        """Begin a run with a message that has files; return when a step has recorded it."""
-        await self.wait_until_free(session_id)
-        recorded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        task = self._direct[session_id] = asyncio.ensure_future(
-            self._run_here(store, session_id, content, recorded)
-        )
-        task.add_done_callback(lambda _: self._direct.pop(session_id, None))
-        await asyncio.wait([task, recorded], return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            task.result()
 
-    async def _run_here(
-        self, store: Store, session_id: str, content: UserContent, recorded: asyncio.Future[None]
-    ) -> None:
-        before = await store.database.offload(lambda: store.index.head(session_id).last_seq)
-        async with self._open(store, session_id) as runtime:
-            session = await runtime.resume(session_id)
-            async for event in session.send(content):
-                self._on_event(session_id, event)
-                if not recorded.done():
-                    head = await store.database.offload(lambda: store.index.head(session_id))
-                    if head.last_seq > before:
-                        recorded.set_result(None)
-        self._worker.hint()
+def _require_small(content: Sequence[str | AttachedFile]) -> None:
+    size = sum(part.size for part in content if not isinstance(part, str))
+    if size > MOST_ATTACHED_BYTES:
+        most, found = format_attachment_size(MOST_ATTACHED_BYTES), format_attachment_size(size)
+        raise UsageError(
+            f"The files of one message may have {most} together; these have {found}.",
+            "Send them in several messages.",
+        )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ...conversation.content import Attachment, Source
 from ...conversation.media_types import is_text_type
-from ...databases.database import Database, Statement, insert_once
+from ...databases.database import Database, Statement
 
 _CHUNK_BYTES = 256 * 1024
 """The largest size of a chunk in bytes. It fits the packet limit of every MySQL server."""
@@ -39,7 +39,7 @@ UNUSED_CONTENTS: tuple[Statement, ...] = (
 _INSERT = (
     "INSERT INTO blobs (digest, session_id, chunk, size, body) SELECT ?, ?, ?, ?, ?"
     " WHERE NOT EXISTS (SELECT 1 FROM blobs WHERE digest = ? AND chunk >= 0"
-    " AND (session_id <> ? OR chunk = ?))"
+    " AND (session_id <> ? OR chunk = ?)) ON CONFLICT (digest, session_id, chunk) DO NOTHING"
 )
 
 
@@ -47,6 +47,8 @@ def insert_content(
     session_id: str, digest: str, content: bytes, is_packed: bool = False
 ) -> Iterator[Statement]:
     """Yield statements that store a content under the session's id, so that two sessions never conflict.
+
+    A process that sends a message, and the writer of its session, may store one content at the same time.
 
     `is_packed`: the content is compressed already, so another compression would not make it smaller.
     """
@@ -59,8 +61,11 @@ def insert_content(
 
 def insert_chunk(session_id: str, digest: str, chunk: int, size: int, body: bytes) -> Statement:
     """Return the statement that stores a chunk exactly as another store contained it."""
-    key = {"digest": digest, "session_id": session_id, "chunk": chunk}
-    return insert_once("blobs", {**key, "size": size, "body": body}, unless=key)
+    sql = (
+        "INSERT INTO blobs (digest, session_id, chunk, size, body) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (digest, session_id, chunk) DO NOTHING"
+    )
+    return sql, (digest, session_id, chunk, size, body)
 
 
 def insert_uses(session_id: str, files: Iterable[Attachment]) -> Iterator[Statement]:

@@ -18,12 +18,11 @@ from ...errors import GuardFailed, StoreError
 from ...process.clock import format_time
 from ...process.crashpoints import reach
 from ...process.identity import is_process_gone
-from .lanes import Lane, parse_lane
+from .inbox import drop_stops, find_stopped
+from .lanes import CHANNEL, Lane, parse_lane
 from .lease import make_lease_end
 from .listing import is_fresh, read_beat_s
 
-CHANNEL = "sandbur_work"
-"""The channel of the hints that a session waits for a worker."""
 NOT_BY_MESSAGE = ("needs_approval", "needs_decision")
 """The statuses of sessions that a person has to decide about before they take another message."""
 _MOST_ROUNDS = 12
@@ -126,6 +125,18 @@ class WorkerClaims:
     def list_owned(self) -> set[str]:
         """Return the sessions that are this worker's according to the store."""
         return {one.session_id for one in self._load_owned()}
+
+    def find_stopped(self, session_ids: Collection[str]) -> frozenset[str]:
+        """Return those of these running sessions whose run a person asked to stop."""
+        return find_stopped(self._database, session_ids)
+
+    def find_stopped_before(self, claimed: Sequence[Claimed]) -> frozenset[str]:
+        """Return the sessions whose run a person asked to stop before its worker died, and which this worker
+        has claimed now. Requests to stop earlier runs of the claimed sessions are removed.
+        """
+        cut = [one.session_id for one in claimed if one.status == "running"]
+        drop_stops(self._database, [one.session_id for one in claimed if one.status != "running"])
+        return find_stopped(self._database, cut)
 
     def claim(self, most: int) -> list[Claimed]:
         """Claim up to `most` sessions that wait and are due; return them.
@@ -231,6 +242,23 @@ class WorkerClaims:
             (self.profile.id, over, here),
         )
 
+    def count_held_back(self) -> dict[str, int]:
+        """Return how many sessions of each tenant this worker could run now, but for the tenant's quota."""
+        due = format_time(self._database.now())
+        full = [
+            lane
+            for one in self._load_waiting().values()
+            if one.quota is not None and one.running >= one.quota.most_running
+            for lane in one.lanes
+        ]
+        held: dict[str, int] = {}
+        for lane in full:
+            sql = f"SELECT COUNT(*) FROM heads WHERE {WAITS} AND lane = ? AND wake_at <= ?"
+            if count := int(self._database.query(sql, (lane, due))[0][0]):
+                tenant = parse_lane(lane).tenant
+                held[tenant] = held.get(tenant, 0) + count
+        return held
+
     def _load_waiting(self) -> dict[str, _Waiting]:
         """Return the tenants whose waiting sessions this worker can run."""
         # The quotas are read first: a claim of another worker after that changes their version.
@@ -326,9 +354,10 @@ class WorkerClaims:
 
 
 def write_quota(database: Database, tenant: str, most_running: int) -> None:
-    """Limit how many sessions of a tenant run at once, on all workers together."""
+    """Limit how many sessions of a tenant run at once, on all workers together; 0 removes the limit."""
     row = {"tenant": tenant, "most_running": most_running, "version": 0}
-    database.commit([("DELETE FROM quotas WHERE tenant = ?", (tenant,)), insert("quotas", row)])
+    removal = ("DELETE FROM quotas WHERE tenant = ?", (tenant,))
+    database.commit([removal, insert("quotas", row)] if most_running else [removal])
 
 
 def make_wake_at(status: str, wake_at: str, answered: int, now: datetime) -> str | Expression:
@@ -363,7 +392,7 @@ _LANES = (
     ") SELECT lane, 0 FROM found WHERE lane IS NOT NULL"
     f" UNION ALL SELECT lane, COUNT(*) FROM heads WHERE {IS_OWNED} AND lane > '' GROUP BY lane"
 )
-_QUOTAS = "SELECT tenant, most_running, version FROM quotas"
+_QUOTAS = "SELECT tenant, most_running, version FROM quotas WHERE most_running > 0"
 
 
 def _share(waiting: Mapping[str, _Waiting], slots: int) -> dict[str, int]:

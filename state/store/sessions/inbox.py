@@ -1,27 +1,48 @@
-"""Messages that people send during a run. Each is one row, which the writer of the session does not write."""
+"""Messages that people send to a session, and requests to stop its run.
+
+Each is one row, which the writer of the session does not write.
+"""
+
+from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from ...application import InboxTaken
-from ...conversation.messages import parse_json_object
+from ...conversation.content import Attachment, Source
+from ...conversation.messages import (
+    Message,
+    Text,
+    UserContent,
+    list_block_lines,
+    parse_json_object,
+    person_message,
+    to_blocks,
+)
 from ...databases.chain import insert_row
 from ...databases.database import Database, GuardedUpdate, Statement, exists, insert, insert_once, update
 from ...errors import GuardFailed, StoreError, UsageError
 from ...process.clock import now
 from ...process.crashpoints import reach
 from ...session import InboxKind, WaitingMessage
+from ..deltas import parse_message
+from ..files.contents import insert_uses, make_content_reader
 from ..recording import load_state
+from .lanes import CHANNEL
 from .listing import load_lineage
+from .record_feed import NewestRun, load_newest_run
 
 MOST_CHARS = 256 * 1024
 MOST_AT_ONCE = 10_000
 MOST_CHARS_AT_ONCE = 16 * 1024 * 1024
 """The limits of one call of `add_many`, because a database keeps an open transaction in memory."""
-WITHDRAWN = "withdrawn"
+WITHDRAWN: Literal["withdrawn"] = "withdrawn"
+STOP: Literal["stop"] = "stop"
+"""A request to interrupt a run."""
+_NO_MESSAGE = (WITHDRAWN, STOP)
 _MOST_TRIES = 50
 
 
@@ -31,6 +52,21 @@ class NewMessage(NamedTuple):
     text: str
     context: str = ""
     """A text that a hook adds for the model."""
+    message: Message | None = None
+    """The message with its files; None if it is only the text."""
+
+    @classmethod
+    def make(cls, content: UserContent, context: str = "") -> NewMessage:
+        """Return a message of a text, or of texts and files."""
+        if isinstance(content, str):
+            return cls(content, context)
+        return cls("\n".join(list_block_lines(to_blocks(content))), context, person_message(content))
+
+    @property
+    def files(self) -> tuple[Attachment, ...]:
+        """Return the files whose bytes the store has to keep."""
+        found = () if self.message is None else self.message.files
+        return tuple(file for file in found if file.is_stored)
 
 
 class Inbox:
@@ -69,8 +105,17 @@ class Inbox:
             "SELECT n, kind, body FROM inbox WHERE session_id = ? ORDER BY n", (self._session_id,)
         )
         for number, kind, body in rows:
-            if kind != WITHDRAWN and _parse_row(int(number), str(kind), str(body)) is None:
+            if kind not in _NO_MESSAGE and _parse_row(int(number), str(kind), str(body)) is None:
                 yield int(number)
+
+    def list_files(self) -> Iterator[tuple[int, Attachment]]:
+        """Yield the stored files of all messages, each with the number of its message."""
+        rows = self._database.query(
+            "SELECT n, kind, body FROM inbox WHERE session_id = ? ORDER BY n", (self._session_id,)
+        )
+        for number, kind, body in rows:
+            found = _parse_row(int(number), str(kind), str(body))
+            yield from ((int(number), file) for file in (found.files if found is not None else ()))
 
     async def read(self, taken: InboxTaken) -> tuple[WaitingMessage, ...]:
         """Return the messages of all processes that were not taken."""
@@ -99,9 +144,15 @@ class Inbox:
             return ()
         _require_short(messages)
         bodies = [_make_body(one, is_from_outside) for one in messages]
-        first = await self._insert(kind, bodies, above, also)
+        files = [file for one in messages for file in one.files]
+
+        def also_with_files(newest: int) -> list[Statement]:
+            # The head of the session comes first, as in every commit of its writer.
+            return [*also(newest), *insert_uses(self._session_id, files)]
+
+        first = await self._insert(kind, bodies, above, also_with_files)
         added = tuple(
-            WaitingMessage(number, kind, one.text, one.context, is_from_outside)
+            WaitingMessage(number, kind, one.text, one.context, is_from_outside, one.message)
             for number, one in enumerate(messages, first)
         )
         self._known.update((one.number, one) for one in added)
@@ -110,14 +161,14 @@ class Inbox:
     async def add_from_outside(
         self,
         kind: InboxKind,
-        *texts: str,
+        *contents: UserContent,
         also: Callable[[int], Sequence[Statement]] = lambda newest: (),
     ) -> tuple[WaitingMessage, ...]:
         """Write messages for a session that another process runs, in one transaction; `also` is as in
         `add_many`.
         """
         above = await self._database.offload(self._find_newest_taken)
-        messages = [NewMessage(text) for text in texts]
+        messages = [NewMessage.make(content) for content in contents]
         return await self.add_many(kind, messages, above, is_from_outside=True, also=also)
 
     async def withdraw(self, number: int) -> bool:
@@ -136,9 +187,30 @@ class Inbox:
         reach("inbox_withdraw_after_commit")
         return True
 
+    async def ask_to_stop(self) -> bool:
+        """Ask the worker that runs the session to interrupt the run that works now, and no later one.
+
+        Return False if no run works, or if no worker runs the session.
+        """
+        run = await self._database.offload(self._find_run_of_worker)
+        if run is None:
+            return False
+        reach("stop_before_commit")
+        hint = self._database.notify(CHANNEL)
+        await self._insert(STOP, [json.dumps({"run": run})], 0, lambda newest: hint)
+        reach("stop_committed")
+        return True
+
+    def _find_run_of_worker(self) -> int | None:
+        sql = "SELECT 1 FROM heads h JOIN workers w ON w.id = h.owner WHERE h.session_id = ?"
+        newest = load_newest_run(self._database, self._session_id)
+        if newest is None or not newest.is_open or not self._database.query(sql, (self._session_id,)):
+            return None
+        return newest.number
+
     async def _insert(
         self,
-        kind: InboxKind,
+        kind: InboxKind | Literal["stop"],
         bodies: Sequence[str],
         above: int,
         also: Callable[[int], Sequence[Statement]],
@@ -186,26 +258,74 @@ class Inbox:
         return 1 + int(rows[0][0] or 0)
 
     def _load_rows(self, taken: InboxTaken) -> Iterator[tuple[int, WaitingMessage]]:
+        contents = make_content_reader(self._database)
         rows = self._database.query(
             "SELECT n, kind, body FROM inbox WHERE session_id = ? AND n > ? ORDER BY n",
             (self._session_id, taken.oldest),
         )
         for number, kind, body in rows:
-            message = _parse_row(int(number), str(kind), str(body))
+            message = _parse_row(int(number), str(kind), str(body), contents)
             if message is not None and message.number > getattr(taken, message.kind):
                 yield message.number, message
 
 
+class _Stop(NamedTuple):
+    """A request to interrupt a run."""
+
+    session_id: str
+    number: int
+    run: int
+    """The number of the run, see `NewestRun`."""
+
+
+def find_stopped(database: Database, session_ids: Collection[str]) -> frozenset[str]:
+    """Return those of these sessions whose open run a person asked to stop. Older requests are removed."""
+    asked = _load_stops(database, session_ids)
+    newest = {one: load_newest_run(database, one) for one in {stop.session_id for stop in asked}}
+    valid = [one for one in asked if _is_meant(one.run, newest[one.session_id])]
+    # A request that came after this was read stays.
+    _withdraw_stops(database, [one for one in asked if one not in valid])
+    return frozenset(one.session_id for one in valid)
+
+
+def drop_stops(database: Database, session_ids: Collection[str]) -> None:
+    """Remove the requests to stop runs of these sessions, none of which runs."""
+    _withdraw_stops(database, _load_stops(database, session_ids))
+
+
+def _is_meant(run: int, newest: NewestRun | None) -> bool:
+    return newest is not None and newest.is_open and newest.number == run
+
+
+def _withdraw_stops(database: Database, stops: Iterable[_Stop]) -> None:
+    withdrawn = {"kind": WITHDRAWN, "body": "{}"}
+    if found := [
+        update("inbox", withdrawn, {"session_id": one.session_id, "n": one.number}) for one in stops
+    ]:
+        database.commit(found)
+
+
+def _load_stops(database: Database, session_ids: Collection[str]) -> list[_Stop]:
+    if not session_ids:
+        return []
+    marks = ", ".join("?" * len(session_ids))
+    sql = f"SELECT session_id, n, body FROM inbox WHERE session_id IN ({marks}) AND kind = ?"
+    rows = database.query(sql, (*session_ids, STOP))
+    bodies = [(str(one), int(number), parse_json_object(body) or {}) for one, number, body in rows]
+    return [_Stop(one, number, int(body.get("run", -1))) for one, number, body in bodies]
+
+
 def list_sessions_with_messages(database: Database) -> frozenset[str]:
     """Return the sessions with at least one message that was not withdrawn."""
-    rows = database.query("SELECT DISTINCT session_id FROM inbox WHERE kind <> ?", (WITHDRAWN,))
+    rows = database.query("SELECT DISTINCT session_id FROM inbox WHERE kind NOT IN (?, ?)", _NO_MESSAGE)
     return frozenset(str(session_id) for (session_id,) in rows)
 
 
-def insert_imported(session_id: str, number: int, kind: InboxKind, text: str) -> Statement:
-    """Return the statement that stores a message of an imported session."""
-    body = json.dumps({"text": text, "from_outside": True}, ensure_ascii=True)
-    return insert_row("inbox", (session_id, number, kind, now(), secrets.token_hex(16), body))
+def insert_imported(session_id: str, message: WaitingMessage) -> list[Statement]:
+    """Return the statements that store a message of an imported session."""
+    body = _make_body(NewMessage(message.text, "", message.message), is_from_outside=True)
+    row = (session_id, message.number, message.kind, now(), secrets.token_hex(16), body)
+    return [insert_row("inbox", row), *insert_uses(session_id, message.files)]
 
 
 def _require_short(messages: Sequence[NewMessage]) -> None:
@@ -224,15 +344,33 @@ def _require_short(messages: Sequence[NewMessage]) -> None:
 
 def _make_body(message: NewMessage, is_from_outside: bool) -> str:
     more = {"context": message.context, "from_outside": is_from_outside}
-    fields = {"text": message.text, **{name: value for name, value in more.items() if value}}
+    fields: dict[str, Any] = {"text": message.text, **{name: value for name, value in more.items() if value}}
+    if message.message is not None:
+        fields["blocks"] = dump_blocks(message.message)
     return json.dumps(fields, ensure_ascii=True)
 
 
-def _parse_row(number: int, kind: str, body: str) -> WaitingMessage | None:
+def dump_blocks(message: Message) -> list[Any]:
+    """Return the texts and files of a message as JSON values; the bytes of files are not among them."""
+    return message.model_dump(mode="json", exclude_none=True)["blocks"]
+
+
+def parse_blocks(blocks: Any, contents: Source | None = None) -> Message | None:
+    """Return the message with these texts and files; None if they are not valid."""
+    body = json.dumps({"role": "user", "origin": "person", "blocks": blocks})
+    found = parse_message(body, contents)
+    is_valid = found is not None and all(isinstance(one, Text | Attachment) for one in found.blocks)
+    return found if is_valid and blocks else None
+
+
+def _parse_row(number: int, kind: str, body: str, contents: Source | None = None) -> WaitingMessage | None:
     """Return the message in a row, or None if it was withdrawn or is not valid."""
     fields: dict[str, Any] = parse_json_object(body) or {}
     text, context = fields.get("text"), fields.get("context", "")
     known: dict[str, InboxKind] = {one: one for one in get_args(InboxKind)}
     if kind not in known or not isinstance(text, str) or not isinstance(context, str):
         return None
-    return WaitingMessage(number, known[kind], text, context, fields.get("from_outside") is True)
+    message = parse_blocks(fields["blocks"], contents) if "blocks" in fields else None
+    if message is None and "blocks" in fields:
+        return None
+    return WaitingMessage(number, known[kind], text, context, fields.get("from_outside") is True, message)

@@ -12,6 +12,8 @@ from ...errors import UsageError
 if TYPE_CHECKING:
     from ...session import SessionSettings
 
+CHANNEL = "sandbur_work"
+"""The channel of the hints that a session waits for a worker, or is to stop."""
 LOWEST_PRIORITY, USUAL_PRIORITY, HIGHEST_PRIORITY = 0, 5, 9
 _LABEL = re.compile(r"[A-Za-z0-9_.:@/-]{1,64}")
 _MOST_NEEDS_CHARS = 90

@@ -5,7 +5,7 @@ from heapq import merge
 from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
-from ...conversation.messages import Message
+from ...conversation.messages import Message, parse_json_object
 from ...databases.database import Database
 from ...errors import SessionNotFound
 from ...trace import RunEnded
@@ -58,6 +58,31 @@ class FeedTrace(NamedTuple):
 
 
 FeedItem = FeedStep | FeedTrace
+
+
+class NewestRun(NamedTuple):
+    """The newest run of a session."""
+
+    number: int
+    """The number of the trace record with its beginning: no other run of the session has it."""
+    action: str
+    """Its first action."""
+    is_open: bool
+    """Whether it works now, or its process died."""
+
+
+def load_newest_run(database: Database, session_id: str) -> NewestRun | None:
+    """Return the newest run of a session, or None if it has none."""
+    rows = database.query(
+        "SELECT n, event, body FROM traces WHERE session_id = ? AND event IN ('run_began', 'run_ended')"
+        " ORDER BY n DESC LIMIT 2",
+        (session_id,),
+    )
+    for place, (number, event, body) in enumerate(rows):
+        if event == "run_began":
+            action = str((parse_json_object(body) or {}).get("action", ""))
+            return NewestRun(int(number), action, is_open=place == 0)
+    return None
 
 
 class RecordCount(NamedTuple):

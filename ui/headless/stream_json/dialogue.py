@@ -176,8 +176,8 @@ class Dialogue:
         """Wait for the next line and return it, or None at the end of the input."""
         if self._waiting:
             return self._waiting.popleft()
-        if (text := await self._session.inbox.next_queued()) is not None:
-            return UserLine(text)
+        if (queued := await self._session.inbox.next_queued()) is not None:
+            return UserLine(queued)
         if self._is_over:
             return None
         taken = self._taken = asyncio.ensure_future(self._lines.next())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from ....state.calls import CallDecision
 from ....state.conversation.messages import UserContent
 from ....state.errors import SessionHeld, UsageError
-from ....state.store.sessions.record_feed import load_position
+from ....state.store.sessions.record_feed import load_newest_run, load_position
 from ...headless.json_output import Object, pending_objects
 from ..answers import RequestRefused
 from ..routes.route import ApiRequest
@@ -21,6 +22,8 @@ from ..streams.event_ids import parse_event_id
 from ..streams.event_stream import BEFORE_ALL, send_frames
 from ..streams.stored_events import list_waiting_calls
 from .session_events import LAST_EVENTS, SessionEvents
+
+_ENDED_WITHIN_S, _LOOK_S = 5.0, 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +190,18 @@ async def read_status(request: ApiRequest, session_id: str) -> SessionStatus:
         return SessionStatus(status, pending_objects(waiting), store.index.is_active(session_id))
 
     return await store.database.offload(read)
+
+
+async def wait_until_ended(request: ApiRequest, session_id: str) -> None:
+    """Wait until the newest run of a session has recorded its end, but not for long."""
+    database = request.store.database
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_ENDED_WITHIN_S):
+            newest = await database.offload(lambda: load_newest_run(database, session_id))
+            # A worker of another process tells nobody here.
+            while newest is not None and newest.is_open:
+                await asyncio.sleep(_LOOK_S)
+                newest = await database.offload(lambda: load_newest_run(database, session_id))
 
 
 def _make_busy() -> RequestRefused:

@@ -22,7 +22,7 @@ from .....state.store.sessions.record_feed import load_history_page
 from ....headless.json_output import Object, encode
 from ...answers import JsonAnswer, RequestRefused
 from ...routes.route import MOST_FILES_BYTES, ApiRequest, ApiRoute
-from ..session_turn import SessionStatus, SessionTurn, SessionTurnResponse, read_status
+from ..session_turn import SessionStatus, SessionTurn, SessionTurnResponse, read_status, wait_until_ended
 from . import wire
 
 FormT = TypeVar("FormT", bound=BaseModel)
@@ -95,9 +95,10 @@ async def _cancel(request: ApiRequest, wanted: wire.A2aRequest) -> Object:
     """Interrupt the run of a task, and wait until it has ended."""
     session_id = _read(wire.A2aTask, wanted.params).id
     await read_status(request, session_id)
-    if not await request.service.runner.cancel(session_id):
-        raise wire.A2aRefused(wire.NOT_CANCELABLE, "The task does not work here now.")
+    if not await request.service.runner.cancel(request.store, session_id):
+        raise wire.A2aRefused(wire.NOT_CANCELABLE, "The task does not work now.")
     await request.service.runner.wait_until_free(session_id)
+    await wait_until_ended(request, session_id)
     return await _read_task(request, session_id)
 
 

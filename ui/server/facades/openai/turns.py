@@ -132,7 +132,7 @@ def read_waiting_turns(store: Store, session_id: str) -> list[StoredTurn]:
     inbox = store.inbox(session_id)
     waiting = [one for one in inbox.load(inbox.load_taken()) if one.kind == "queue"]
     row = count_rows(store, session_id) - 1
-    return [StoredTurn(one.text, digest_content(one.text), session_id, row) for one in waiting]
+    return [StoredTurn(one.text, digest_content(one.content), session_id, row) for one in waiting]
 
 
 def read_turns_after(store: Store, session_id: str, row: int) -> list[StoredTurn]:
