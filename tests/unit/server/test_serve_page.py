@@ -65,7 +65,7 @@ def find_free_port() -> int:
 
 
 def test_the_page_has_every_kind_of_line() -> None:
-    assert (len(STARTS), len(OTHERS), len(CURLS)) == (3, 5, 2)
+    assert (len(STARTS), len(OTHERS), len(CURLS)) == (3, 6, 2)
     assert len(STARTS) + len(OTHERS) + len(CURLS) == len([line for line in LINES if line.strip()])
 
 
