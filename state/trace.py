@@ -152,6 +152,8 @@ class RunEnded(Record):
     """The next action. If the run ended with an error, it is the action that failed."""
     duration_ms: int = 0
     error: Failure | None = None
+    is_recorded: bool = False
+    """Whether the run only recorded decisions, and the next run goes on with them."""
 
 
 class FlowStarted(Record):

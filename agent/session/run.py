@@ -304,7 +304,13 @@ class Run:
             if self._observe is not None:
                 self._observe(event, position.state)
         self._ports.trace.add(
-            RunEnded(status=status, action=position.next_action, duration_ms=duration_ms, error=failure)
+            RunEnded(
+                status=status,
+                action=position.next_action,
+                duration_ms=duration_ms,
+                error=failure,
+                is_recorded=self._given.record_only and is_open,
+            )
         )
         self._is_recorded = True
         await position.release(status, wake_at)

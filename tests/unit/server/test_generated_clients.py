@@ -59,6 +59,8 @@ try {
 }
 await client.renameSession(begun.session_id, { title: "from TypeScript" });
 const title = (await client.showSession(begun.session_id)).title;
+const fork = await client.forkSession(begun.session_id);
+if (fork.session_id === begun.session_id) throw new Error("the fork is the session itself");
 const sessions = page.sessions.map((one) => one.id);
 console.log(JSON.stringify({ seqs, sessions, answers, refused, reset, title }));
 """

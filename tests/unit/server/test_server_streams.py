@@ -47,6 +47,22 @@ def test_a_stream_has_what_a_headless_run_prints_with_rising_ids(server: Running
     assert events[-1].data["result"] == "`echo hello` gave:\n\n    hello\n    exit code: 0"
 
 
+def test_a_decision_over_http_adds_no_result_of_its_own(tmp_path: Path) -> None:
+    with serve(tmp_path, "--mode", "interactive") as asking:
+        asking.begin("asks", "run echo hello >> hello.txt")
+        asking.wait_for("asks", "needs_approval")
+        assert asking.ask("POST", "/v1/sessions/asks/approve", {}).status == 202
+        asking.wait_for("asks", "done")
+        results: list[str] = []
+        with asking.stream("asks") as events:
+            for event in events:
+                if event.data["type"] == "result":
+                    results.append(event.data["status"])
+                if results and results[-1] == "done":
+                    break
+        assert results == ["needs_approval", "done"]
+
+
 def test_a_client_that_is_cut_after_any_event_misses_none_and_gets_none_twice(server: RunningServer) -> None:
     whole = [event.id for event in read_until_result(server, "s1")]
     for place in range(len(whole) - 1):

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.network.proxy import Proxy
 from support.network.sandbur_server import RunningServer, serve
-from support.stores.databases import DATABASES, fresh_url
+from support.stores.databases import DATABASES, SERVERS, fresh_place, fresh_url
 from support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
@@ -95,3 +96,15 @@ def test_files_over_their_limits_are_refused_and_the_sentence_says_the_limit(tmp
             "The files of one message may have 25 MB together; these have 27 MB."
         )
         assert server.ask("GET", path).json["messages"] == []
+
+
+@pytest.mark.parametrize("kind", SERVERS)
+def test_a_server_whose_database_is_away_is_not_ready_but_healthy(tmp_path: Path, kind: str) -> None:
+    with fresh_place(kind) as place, Proxy("127.0.0.1", place.port) as proxy, ExitStack() as stack:
+        server = start(stack, tmp_path / "served", place.through(proxy.port))
+        assert server.ask("GET", "/readyz", token="").status == 200
+        proxy.stop_listening()
+        proxy.break_lines()
+        answer = server.ask("GET", "/readyz", token="")
+        assert (answer.status, answer.json["error"]["type"]) == (503, "store")
+        assert server.ask("GET", "/healthz", token="").status == 200

@@ -53,6 +53,8 @@ class ClientOperation:
     needs_query: bool = False
     """Whether a field of the query is required."""
     body: str = ""
+    needs_body: bool = False
+    """Whether a field of the body is required."""
 
     @property
     def path_names(self) -> list[str]:
@@ -139,7 +141,8 @@ def _read_operations(
                 kind=_KINDS.get(media, "bytes"),
                 query=query.name if query.fields else "",
                 needs_query=any(field.is_required for field in query.fields),
-                body="" if body is None else body["schema"]["$ref"].removeprefix(_REFERENCE),
+                body=(form := "" if body is None else body["schema"]["$ref"].removeprefix(_REFERENCE)),
+                needs_body=bool(form and document["components"]["schemas"][form].get("required")),
             )
 
 

@@ -21,7 +21,7 @@ _HEAD = '''"""A client of the HTTP interface of Sandbur {version}. It needs Pyth
     client = SandburClient("http://127.0.0.1:7252", token)
     begun = await client.create_session(message="what is in this folder?")
     async for event in client.events(begun["session_id"]):
-        if event["type"] == "result":
+        if event["type"] == "result":  # with the status "needs_approval", too
             break
 
 Written by `sandbur serve client python`. Do not edit it: write it again after an update of the server.

@@ -27,7 +27,7 @@ _HEAD = """/**
  *   const client = new SandburClient({{ url: "http://127.0.0.1:7252", token }});
  *   const begun = await client.createSession({{ message: "what is in this folder?" }});
  *   for await (const event of client.events(begun.session_id)) {{
- *     if (event.type === "result") break;
+ *     if (event.type === "result") break; // with the status "needs_approval", too
  *   }}
  *
  * Written by `sandbur serve client typescript`. Do not edit it: write it again after an update of the server.
@@ -88,7 +88,7 @@ def _write_method(operation: ClientOperation) -> str:
         arguments.append(f"query: {operation.query}" + ("" if operation.needs_query else " = {}"))
         sent.append("query")
     elif operation.body:
-        arguments.append(f"body: {operation.body}")
+        arguments.append(f"body: {operation.body}" + ("" if operation.needs_body else " = {}"))
         sent += ["{}", "body"]
     return f"{comment}\n{_write_request(operation, ', '.join(arguments), ', '.join(sent))}"
 

@@ -1,5 +1,6 @@
 """Answers about the server itself: health, metrics, agents, tokens, the audit trail."""
 
+import asyncio
 from datetime import UTC
 from typing import Any
 
@@ -12,6 +13,8 @@ from ..answers import JsonAnswer, RequestRefused
 from . import forms
 from .route import ApiRequest
 
+_READY_S = 2.0
+
 
 async def check_health(request: ApiRequest) -> forms.HealthAnswer:
     """Answer that the process works."""
@@ -22,7 +25,11 @@ async def check_readiness(request: ApiRequest) -> forms.HealthAnswer:
     """Answer that the store can be read and that the server is not draining."""
     if request.service.feeds.is_draining:
         raise RequestRefused(503, "draining", "The server ends.")
-    await request.store.database.offload(lambda: request.store.database.query("SELECT 1"))
+    try:
+        async with asyncio.timeout(_READY_S):
+            await request.store.database.offload(lambda: request.store.database.query("SELECT 1"))
+    except TimeoutError:
+        raise RequestRefused(503, "store", f"The store did not answer within {_READY_S:g} s.") from None
     return forms.HealthAnswer(status="ok")
 
 

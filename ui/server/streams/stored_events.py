@@ -44,7 +44,7 @@ def _events_of_trace(item: FeedTrace) -> Iterator[Object]:
             yield {name: value for name, value in line.items() if name != "sandbox"}
         case FlowStarted() as flow:
             yield {"type": "flow", "flow": flow.name, "does": flow.does, "why": flow.why}
-        case RunEnded() as ended:
+        case RunEnded() as ended if not ended.is_recorded:
             yield _make_result(ended, item)
         case _:
             return
