@@ -1,7 +1,8 @@
 """Build the documentation as a site, and check it. Usage: python tests/build_site.py
 
-The pages of the repository are put into `.site/source` as they are, so that a link between two pages works here and on
-a code host; `.site/html` is the site. Its packages are in the extra `dev`, its settings in `mkdocs.yml`.
+The pages of the repository are put into `.site/source` as they are, so that a link between two pages works
+here and on a code host; `.site/html` is the site. Its packages are in the extra `dev`, its settings in
+`mkdocs.yml`.
 """
 
 import ast
@@ -30,7 +31,7 @@ HEADINGS = {
     "state": "Stores, messages and errors",
     "ui": "The terminal",
 }
-"""A folder of the package -> the heading of its names in the API reference. The longest folder that fits counts."""
+"""A folder of the package -> the heading of its names in the reference. The longest one that fits counts."""
 
 
 def main() -> None:
@@ -66,7 +67,12 @@ def stage(place: Path) -> None:
 
 def list_examples() -> str:
     """Return the page that lists the examples, each with the first sentence of its docstring."""
-    lines = ["# Examples", "", "Each file is a program to run; [the index](../docs/index.md) groups them.", ""]
+    lines = [
+        "# Examples",
+        "",
+        "Each file is a program to run; [the index](../docs/index.md) groups them.",
+        "",
+    ]
     for path in sorted((ROOT / "examples").rglob("*.py")):
         name = path.relative_to(ROOT / "examples").as_posix()
         about = (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").split("\n\n")[0]
@@ -75,12 +81,16 @@ def list_examples() -> str:
 
 
 def write_reference() -> str:
-    """Return the page of the API reference: every name that `sandbur` exports, by the folder it is defined in."""
+    """Return the page with every name that `sandbur` exports, by the folder that defines it."""
     groups: dict[str, list[str]] = {heading: [] for heading in HEADINGS.values()}
     for name, folder in find_exports():
         fits = max((known for known in HEADINGS if f"{folder}/".startswith(f"{known}/")), key=len)
         groups[HEADINGS[fits]].append(name)
-    parts = ["# Python API", "", "Everything that `import sandbur` offers. [Agents in Python](sdk.md) explains it."]
+    parts = [
+        "# Python API",
+        "",
+        "Everything that `import sandbur` offers. [Agents in Python](sdk.md) explains it.",
+    ]
     for heading, names in groups.items():
         parts += ["", f"## {heading}"]
         for name in sorted(names):
@@ -144,8 +154,8 @@ def check(site: Path) -> list[str]:
             elif problem := _find_problem(site, pages, path, target):
                 problems.append(f"{own} links to {target}: {problem}")
     for style in site.rglob("*.css"):
-        for target in re.findall(r"url\(\s*[\"']?((?:https?:)?//[^)\"']+)", style.read_text("utf-8")):
-            problems.append(f"{style.relative_to(site)} loads {target}")
+        targets = re.findall(r"url\(\s*[\"']?((?:https?:)?//[^)\"']+)", style.read_text("utf-8"))
+        problems += [f"{style.relative_to(site)} loads {target}" for target in targets]
     return problems
 
 

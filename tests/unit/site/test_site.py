@@ -1,14 +1,14 @@
 """The documentation is a site that builds without a warning, in which every link leads somewhere."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import build_site
 import pytest
-import sandbur
 from support.places import ROOT
 from support.required import require_module
+
+import sandbur
 
 LISTED = re.findall(r"^ +- [^:]+: (\S+\.md)$", build_site.CONFIG.read_text("utf-8"), re.M)
 
@@ -24,12 +24,12 @@ def test_the_reference_has_every_exported_name_once() -> None:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     require_module("zensical")
     require_module("mkdocstrings_handlers")
     place = tmp_path_factory.mktemp("site") / ".site"
     build_site.stage(place)
-    yield place / "html", build_site.build(place)
+    return place / "html", build_site.build(place)
 
 
 @pytest.mark.slow
