@@ -2,7 +2,8 @@
 
 Usage: python tests/bench/peer_kills.py. Sandbur runs in this Python; the other frameworks run where
 `SANDBUR_BENCH_PEERS` names a Python that has them, installed by
-`pip install langgraph langgraph-checkpoint-sqlite openai-agents`. Prints for each framework how often the effect happened, and what the resume said.
+`pip install langgraph langgraph-checkpoint-sqlite openai-agents`.
+Prints for each framework how often the effect happened, and what the resume said.
 """
 
 import asyncio
