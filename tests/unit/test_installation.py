@@ -73,14 +73,15 @@ def calls_of_sandbur(line: str) -> list[list[str]]:
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.wordchars += "*:@{}[]^%,$"
     calls: list[list[str]] = []
-    at_start = True
+    at_start, is_ours = True, False
     for word in lexer:
         if word == "sandbur" and at_start:
             calls.append([])
+            is_ours = True
         elif set(word) <= set("|&;()<>") or word == "eval":
-            at_start = True
+            at_start, is_ours = True, False
             continue
-        elif calls and not at_start:
+        elif is_ours:
             calls[-1].append(word)
         at_start = False
     return calls

@@ -265,6 +265,10 @@ class Renderer:
         if self._model_called and not is_waiting:
             self._print_usage(event)
         self._model_called = self.footer.is_active = False
+        if (
+            not self._answers
+        ):  # what follows is printed by others, and would leave the live rows on the screen
+            self._live.clear()
 
     def _print_usage(self, event: RunFinished) -> None:
         """Print what the run used; a plain terminal gets the status line as a line, too."""

@@ -33,13 +33,13 @@ class Terminal:
         self._socket = ""
 
     def start(self, line: str = "-m demo", width: int = 100, height: int = 40, **env: str) -> None:
-        self._open(f"{self._command(line, env)}; echo exit=$?; sleep 60", width, height)
+        self.open_window(f"{self._command(line, env)}; echo exit=$?; sleep 60", width, height)
 
     def start_in_shell(self, line: str = "-m demo", is_wrapped: bool = False, **env: str) -> None:
         """Start the command from an interactive bash; with `is_wrapped` as the child of a script."""
         script = self.folder / "sandbur.sh"
         script.write_text(self._command(line, env).replace("&& ", "&& " if is_wrapped else "&& exec ", 1))
-        self._open("env PS1='shell> ' bash --norc --noprofile -i", 100, 40)
+        self.open_window("env PS1='shell> ' bash --norc --noprofile -i", 100, 40)
         self.see("shell>")
         self.type(f"bash {shlex.quote(str(script))}")
 
@@ -52,7 +52,7 @@ class Terminal:
         root = shlex.quote(str(ROOT))
         return f"cd {root} && {run}"
 
-    def _open(self, script: str, width: int, height: int) -> None:
+    def open_window(self, script: str, width: int, height: int) -> None:
         # Each start has its own socket, because a tmux server that is ending accepts no new window.
         self._socket = str(self._sockets / str(len(list(self._sockets.iterdir()))))
         self._tmux("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height), script)
@@ -61,8 +61,12 @@ class Terminal:
         self._tmux("send-keys", *names)
 
     def type(self, text: str) -> None:
-        self._tmux("send-keys", "-l", text)
+        self.send_text(text)
         self._tmux("send-keys", "Enter")
+
+    def send_text(self, text: str) -> None:
+        """Type a text without sending it."""
+        self._tmux("send-keys", "-l", "--", text)
 
     def screen(self) -> str:
         return self._tmux("capture-pane", "-p", "-S", "-500")

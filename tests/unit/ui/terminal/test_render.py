@@ -77,6 +77,18 @@ def test_without_answers_only_the_work_is_shown() -> None:
     assert "df -h" in text
 
 
+def test_a_run_that_waits_leaves_no_live_row_when_others_print_below_it() -> None:
+    view, out = renderer(terminal=True, answers=False, color_system=None)
+    view.begin()
+    view.tick()
+    view.show(ended(status="needs_decision", exit_code=3))
+    out.write("Outcome unknown: c1\n")
+    screen = Screen()
+    assert "working" in out.getvalue()
+    screen.feed(out.getvalue())
+    assert screen.text == ["Outcome unknown: c1"]
+
+
 def test_a_call_leaves_one_line_with_its_outcome_and_duration() -> None:
     view, out = renderer(terminal=True, color_system=None)
     view.show(CALL)
