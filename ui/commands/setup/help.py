@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ....agent.config.settings import SETTINGS
+from ....agent.config.settings import DEFAULT_MODELS, SETTINGS
 from ...cli.grammar import Action, Command, Example, HelpLayout, command_class
 
 if TYPE_CHECKING:
@@ -101,10 +101,8 @@ def actions_of(command: type[Command]) -> list[tuple[str, str]]:
 
 def variables() -> list[tuple[str, str]]:
     """Return every environment variable that Sandbur reads, with its description."""
-    from ....agent.models.connect import DEFAULTS
-
     return [
-        *((name, f"the key of {model.partition('/')[0]}") for name, model in DEFAULTS),
+        *((name, f"the key of {model.partition('/')[0]}") for name, model in DEFAULT_MODELS),
         *((row.variable, row.about) for row in SETTINGS if row.variable),
         *OTHER_VARIABLES,
     ]
