@@ -232,7 +232,7 @@ COMMANDS: dict[str, Listed] = {
     ),
     "config": Listed("setup.command.ConfigCommand", "list, get or set the settings"),
     "completion": Listed(
-        "setup.completion_scripts.CompletionCommand", "print the completion script of a shell"
+        "setup.completion.scripts.CompletionCommand", "print the completion script of a shell"
     ),
     "manual": Listed("setup.manual.ManualCommand", "print the whole manual, or its man page"),
     "trust": Listed("setup.command.TrustCommand", "list the trusted folders, or stop trusting one"),
@@ -256,7 +256,9 @@ def load_commands() -> bool:
 
 def command_class(name: str) -> type[Command]:
     """Return the class of a command; `chat` stands for `sandbur` without a command name."""
-    home = "setup.complete_words.CompleteCommand" if name == COMPLETE else COMMANDS.get(name, CHAT).home
+    home = (
+        "setup.completion.candidates.CompleteCommand" if name == COMPLETE else COMMANDS.get(name, CHAT).home
+    )
     if ":" in home:
         return load(home)
     module, _, kind = home.rpartition(".")
