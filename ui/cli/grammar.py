@@ -221,6 +221,7 @@ COMMANDS: dict[str, Listed] = {
     ),
     "graph": Listed("setup.command.GraphCommand", "print the state machine"),
     "doctor": Listed("setup.command.DoctorCommand", "check this installation"),
+    "update": Listed("setup.update.UpdateCommand", "print the command that updates this installation"),
     "diff": Listed("past.command.DiffCommand", "compare two runs: steps, decisions, files, cost"),
     "bisect": Listed(
         "past.command.BisectCommand",
