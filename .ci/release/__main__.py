@@ -63,7 +63,7 @@ def _epoch(root: Path) -> str:
     line = ["git", "log", "-1", "--format=%ct"]
     done = subprocess.run(line, cwd=root, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit("This is no Git checkout: set SOURCE_DATE_EPOCH to the date of the release.")
+        raise SystemExit("This is not a Git checkout: set SOURCE_DATE_EPOCH to the date of the release.")
     return done.stdout.strip()
 
 

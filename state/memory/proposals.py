@@ -150,7 +150,7 @@ class Proposals:
     def _get(self, fact_id: str) -> Fact:
         fact = self._facts.get(fact_id)
         if fact.state != "proposed":
-            raise UsageError(f"Fact {fact_id} is {fact.state}, and no proposal.", "List the proposals.")
+            raise UsageError(f"Fact {fact_id} is {fact.state}, and not a proposal.", "List the proposals.")
         return fact
 
     def _find_same(self, scope: FactScope, text: str, states: Sequence[str]) -> Fact | None:

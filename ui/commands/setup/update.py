@@ -250,7 +250,10 @@ def _after_pull(folder: str, command: str) -> tuple[str, str]:
     """Return a command that first pulls the sources which it installs, and a note if Git cannot do that."""
     if _is_checkout(folder):
         return f"git -C {shlex.quote(folder)} pull && {command}", ""
-    return command, f"Before that, replace the sources in {folder}, which is no Git checkout, by newer ones."
+    return (
+        command,
+        f"Before that, replace the sources in {folder}, which is no checkout, by newer ones.",
+    )
 
 
 def _is_checkout(folder: str) -> bool:

@@ -49,7 +49,7 @@ class PageFetcher:
         try:
             first = web_url(url)
         except (UnfitUrl, ValueError) as error:
-            raise UsageError(f"{url} is no address: it {error}.") from None
+            raise UsageError(f"{url} is not an address: it {error}.") from None
         if self._judge(str(first)) == "deny":
             raise UsageError(f"A rule denies {first}.", "`sandbur policy check` tells which one.")
         judgements = Judgements(
