@@ -18,6 +18,15 @@ if TYPE_CHECKING:
     from ..models.providers import ProviderOverride, TransportName
     from .sources import Price
 
+DEFAULT_MODELS: tuple[tuple[str, str], ...] = (
+    ("ANTHROPIC_API_KEY", "anthropic/claude-sonnet-5-5"),
+    ("OPENAI_API_KEY", "openai/gpt-6.1-sol"),
+    ("GEMINI_API_KEY", "gemini/gemini-4-argon"),
+    ("OPENROUTER_API_KEY", "openrouter/anthropic/claude-sonnet-5.5"),
+    ("DEEPSEEK_API_KEY", "deepseek/deepseek-v4-pro"),
+    ("DASHSCOPE_API_KEY", "dashscope/qwen3.8-max"),
+)
+"""Name of a key variable -> the default model of its provider. The first variable that is set wins."""
 MODES = ("interactive", "plan", "auto-edit", "yolo")
 SANDBOXES = ("auto", "required", "off")
 CONFINING = ("off", "auto", "required")

@@ -96,7 +96,7 @@ def _read(folder: TextFolder, file: str) -> tuple[str, PromptCommand]:
         raise ConfigError(f"The file name {folder.path / file} gives no valid command name: {name!r}.")
     read = split_front_matter(folder.text(file))
     if not read.body:
-        raise ConfigError(f"{folder.path / file} is empty.")
+        raise ConfigError(f"{folder.path / file} is empty.", "Write the message in it, or remove it.")
     first = next(line for line in read.body.splitlines() if line.strip()).lstrip("# ")
     command = PromptCommand(
         name=name,

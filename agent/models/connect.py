@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from ...state.errors import ConfigError, CredentialsError, UsageError
 from ...state.session import Effort
+from ..config.settings import DEFAULT_MODELS
 from .model import RetryPolicy, Transport, TryLimits, WireModel
 from .prices.pricing import PriceOf
 from .providers import (
@@ -31,17 +32,7 @@ from .transport.clouds import find_cloud_variables, usual_address
 
 DEMO = "demo"
 
-DEFAULTS: tuple[tuple[str, str], ...] = (
-    ("ANTHROPIC_API_KEY", "anthropic/claude-sonnet-5-5"),
-    ("OPENAI_API_KEY", "openai/gpt-6.1-sol"),
-    ("GEMINI_API_KEY", "gemini/gemini-4-argon"),
-    ("OPENROUTER_API_KEY", "openrouter/anthropic/claude-sonnet-5.5"),
-    ("DEEPSEEK_API_KEY", "deepseek/deepseek-v4-pro"),
-    ("DASHSCOPE_API_KEY", "dashscope/qwen3.8-max"),
-)
-"""Name of a key variable -> the default model of its provider. The first variable that is set wins."""
-
-SET_UP = "".join(f"\n  export {variable}=..." for variable, _ in DEFAULTS) + "\n  ollama serve"
+SET_UP = "".join(f"\n  export {variable}=..." for variable, _ in DEFAULT_MODELS) + "\n  ollama serve"
 """The commands that make a model available: one line per provider, valid in any shell."""
 DEMO_NOTICE = (
     "No model is set up, so this is the demo: a fixed program with real tools, no language model. Ask it "
@@ -70,7 +61,7 @@ def choose_model(
     """
     if requested:
         return requested, []
-    for variable, model in DEFAULTS:
+    for variable, model in DEFAULT_MODELS:
         if env.get(variable, "").strip():
             return model, []
     local = ollama_model(env)

@@ -418,5 +418,5 @@ def _check_position(session_id: str, state: Any, actions: Mapping[str, Any]) -> 
     if state["graph_version"] > GRAPH_VERSION or (position is not None and position not in actions):
         raise SessionMismatch(
             f"Session {session_id} was written by a newer Sandbur: its last action is {position!r}.",
-            "Upgrade Sandbur to continue it.",
+            "Update Sandbur to continue it: `sandbur update` prints how.",
         )

@@ -303,7 +303,7 @@ def _make_printable(name: str) -> str:
 
 def _check_size(name: str, size: int, limit: int) -> None:
     if not size:
-        raise UsageError(f"{name} is empty.")
+        raise UsageError(f"{name} is empty.", "Name a file with content.")
     if size > limit:
         sizes = f"{format_attachment_size(size)}, with a limit of {format_attachment_size(limit)}"
         raise UsageError(

@@ -313,7 +313,7 @@ class LateTables:
             if rows and int(rows[0][0]) > self._version:
                 raise StoreError(
                     f"The {self._noun} in {self._database.name} were written by a newer Sandbur.",
-                    "Upgrade Sandbur.",
+                    "Update Sandbur: `sandbur update` prints how.",
                 )
             self._are_there = bool(rows)
         return self._are_there
@@ -349,7 +349,7 @@ def require_readable(name: str, version: int) -> None:
         raise StoreError(
             f"The store {name} was written by a newer Sandbur (schema {version},"
             f" this one knows {SCHEMA_VERSION}).",
-            "Upgrade Sandbur, or name another store with --store.",
+            "Update Sandbur (`sandbur update` prints how), or name another store with --store.",
         )
 
 

@@ -151,7 +151,7 @@ class Proposals:
         fact = self._facts.get(fact_id)
         if fact.state != "proposed":
             raise UsageError(
-                f"Fact {shorten_id(fact_id)} is {fact.state}, and no proposal.", "List the proposals."
+                f"Fact {shorten_id(fact_id)} is {fact.state}, and not a proposal.", "List the proposals."
             )
         return fact
 

@@ -23,7 +23,7 @@ def _find_source(extra: str) -> str:
     """Return the argument for pip: the folder, file or repository that Sandbur was installed from, else its
     name.
     """
-    origin = _read_origin()
+    origin = read_origin()
     url = str(origin.get("url", ""))
     if "vcs_info" in origin:
         vcs = origin["vcs_info"]
@@ -34,13 +34,25 @@ def _find_source(extra: str) -> str:
     return f"-e {path}" if origin.get("dir_info", {}).get("editable") else path
 
 
-def _read_origin() -> dict[str, Any]:
+def read_origin() -> dict[str, Any]:
     """Return pip's record of the source of Sandbur (PEP 610); empty if it was installed from an index."""
-    from importlib.metadata import PackageNotFoundError, distribution
-
-    try:
-        recorded = distribution("sandbur").read_text("direct_url.json")
-    except PackageNotFoundError:
+    recorded = _read_record("direct_url.json")
+    if recorded is None:
         # Sandbur runs from the source folder, without an installation.
         return {"url": _CHECKOUT.as_uri(), "dir_info": {"editable": True}}
     return json.loads(recorded) if recorded else {}
+
+
+def read_installer() -> str:
+    """Return the name of the program that installed Sandbur, such as `pip`; empty if nothing recorded it."""
+    return (_read_record("INSTALLER") or "").strip()
+
+
+def _read_record(name: str) -> str | None:
+    """Return a file of the package's metadata, empty if there is none; None without an installation."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        return distribution("sandbur").read_text(name) or ""
+    except PackageNotFoundError:
+        return None

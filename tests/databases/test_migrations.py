@@ -13,7 +13,16 @@ from typing import Any
 
 import pytest
 from support.models.scripted import Recorder, ScriptedModel, collect, open_session
-from support.stores.old_stores import DONE, FORK, KILLED, STORES, WAITING, open_store, write_old_store
+from support.stores.old_stores import (
+    DONE,
+    FORK,
+    KILLED,
+    PRESENT,
+    STORES,
+    WAITING,
+    open_store,
+    write_old_store,
+)
 
 from sandbur.state.calls import CallDecision
 from sandbur.state.databases.chain import insert_row
@@ -64,6 +73,25 @@ def schema_of(path: Path) -> str:
 
 def test_there_is_a_fixture_of_every_older_version() -> None:
     assert [path.stem for path in STORES] == [f"store-{n}" for n in range(1, SCHEMA_VERSION)]
+
+
+def tables_of(path: Path) -> dict[str, str]:
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+    return {name: " ".join(sql.replace("IF NOT EXISTS ", "").split()) for name, sql in rows}
+
+
+def test_the_fixture_of_this_version_has_the_tables_that_a_new_store_gets(tmp_path: Path) -> None:
+    """Whoever changes a table raises the version, because stores with the old table are out there."""
+    kept = write_old_store(PRESENT, tmp_path)
+    assert schema_of(kept) == str(SCHEMA_VERSION)
+    with closing(open_store(kept)) as store:
+        assert {session.id for session in store.sessions()} >= {DONE, WAITING, KILLED, FORK}
+        assert not any(store.verify(session.id) for session in store.sessions())
+    open_store(tmp_path / "new.db").close()
+    new = tables_of(tmp_path / "new.db")
+    later = {name for name in tables_of(kept) if name.startswith("documents_")}  # made by the first search
+    assert {name: sql for name, sql in tables_of(kept).items() if name not in later - set(new)} == new
 
 
 def test_an_old_store_is_brought_up_to_date_and_holds(old: Path) -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from textwrap import wrap
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
@@ -222,6 +223,7 @@ COMMANDS: dict[str, Listed] = {
     ),
     "graph": Listed("setup.command.GraphCommand", "print the state machine"),
     "doctor": Listed("setup.command.DoctorCommand", "check this installation"),
+    "update": Listed("setup.update.UpdateCommand", "print the command that updates this installation"),
     "diff": Listed("past.command.DiffCommand", "compare two runs: steps, decisions, files, cost"),
     "bisect": Listed(
         "past.command.BisectCommand",
@@ -233,7 +235,7 @@ COMMANDS: dict[str, Listed] = {
     ),
     "config": Listed("setup.command.ConfigCommand", "list, get or set the settings"),
     "completion": Listed(
-        "setup.completion_scripts.CompletionCommand", "print the completion script of a shell"
+        "setup.completion.scripts.CompletionCommand", "print the completion script of a shell"
     ),
     "manual": Listed("setup.manual.ManualCommand", "print the whole manual, or its man page"),
     "trust": Listed("setup.command.TrustCommand", "list the trusted folders, or stop trusting one"),
@@ -257,22 +259,39 @@ def load_commands() -> bool:
 
 def command_class(name: str) -> type[Command]:
     """Return the class of a command; `chat` stands for `sandbur` without a command name."""
-    home = "setup.complete_words.CompleteCommand" if name == COMPLETE else COMMANDS.get(name, CHAT).home
+    home = (
+        "setup.completion.candidates.CompleteCommand" if name == COMPLETE else COMMANDS.get(name, CHAT).home
+    )
     if ":" in home:
         return load(home)
     module, _, kind = home.rpartition(".")
     return getattr(import_module(f"..commands.{module}", __package__), kind)
 
 
-class HelpLayout(argparse.RawDescriptionHelpFormatter):
-    """The help formatter of argparse, with the width of the window."""
+class HelpLayout(argparse.HelpFormatter):
+    """The help formatter of argparse, with the width of the window; it breaks lines only at spaces."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=_width() - 2)
+        width = window_width() - 2
+        super().__init__(prog, width=width, max_help_position=24 if width > NARROW else 8)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """Return the names of a flag, and its value once, as newer versions of Python do."""
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, action.dest.upper())
+        return f"{', '.join(action.option_strings)} {value}"
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return wrap(" ".join(text.split()), width, break_long_words=False, break_on_hyphens=False)
+
+
+NARROW = 56
+"""In a window of fewer columns a description begins on the line after its term."""
 
 
 @cache
-def _width() -> int:
+def window_width() -> int:
     """Return the width of the window in columns. `shutil` is avoided, because it imports archive modules."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isascii() and columns.isdigit() and int(columns):
@@ -289,12 +308,11 @@ class Parser(argparse.ArgumentParser):
     asked: str = ""
     """The action after the command name, for the help of one action."""
 
-    def __init__(self, name: str, description: str, epilog: str = "") -> None:
+    def __init__(self, name: str, description: str) -> None:
         self.name = name
         super().__init__(
             prog=f"sandbur {'' if name == 'chat' else name}".strip(),
             description=description,
-            epilog=epilog,
             formatter_class=HelpLayout,
             allow_abbrev=False,
         )
@@ -325,14 +343,8 @@ class Parser(argparse.ArgumentParser):
 
 def parser_for(name: str) -> Parser:
     """Return the parser of a command; `chat` stands for `sandbur` without a command name."""
-    is_chat = name == "chat"
-    listed = "\n".join(f"  {known:<22}{entry.summary}" for known, entry in COMMANDS.items())
     summary = COMMANDS.get(name, CHAT).summary
-    parser = Parser(
-        name,
-        f"{summary[:1].upper()}{summary[1:]}.",
-        f"commands:\n{listed}" if is_chat else "",
-    )
+    parser = Parser(name, f"{summary[:1].upper()}{summary[1:]}.")
     for title in ("", *command_class(name).GROUPS):
         group = parser.add_argument_group(title) if title else parser
         for spelled, how in _arguments(name, title):

@@ -147,7 +147,7 @@ class ServeCommand(ActionCommand):
             )
         if self.action == "start":
             self._check_start()
-        needed, help = _WORDS.get(self.action), "`sandbur serve --help` helps."
+        needed, help = _WORDS.get(self.action), "See `sandbur serve --help`."
         if needed and not self.what.strip():
             raise UsageError(f"`sandbur serve {self.action}` needs a {needed}.", help)
         if not needed and self.what:

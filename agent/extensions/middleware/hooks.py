@@ -58,7 +58,7 @@ class HookTable:
             one for one in self._hooks if one.moment != moment or hook not in (one.function, one.name)
         )
         if not hook or len(kept) == len(self._hooks):
-            raise UsageError(f"There is no hook {hook!r} for {moment}.")
+            raise UsageError(f"There is no hook {hook!r} for {moment}.", "Remove only hooks that were added.")
         self._hooks = kept
 
     def of(self, moment: HookMoment) -> tuple[Hook, ...]:

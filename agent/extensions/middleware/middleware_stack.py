@@ -30,7 +30,7 @@ def in_order(middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:
     """
     given = tuple(middleware)
     if len(given) > _MOST:
-        raise MiddlewareError(f"{len(given)} middlewares are too many; {_MOST} is the most.")
+        raise MiddlewareError(f"{len(given)} middlewares are too many.", f"The most is {_MOST}.")
     for each in given:
         _check(each)
     return tuple(sorted(given, key=lambda each: each.priority))

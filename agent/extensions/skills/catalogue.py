@@ -76,7 +76,7 @@ def _read(notices: list[str], folder: TextFolder, name: str) -> tuple[str, Skill
     skill_name = read.line("name", _MOST_NAME) or place
     description = read.line("description", _MOST_DESCRIPTION)
     if not description:
-        raise ConfigError(f"{folder.path / name} has no description.")
+        raise ConfigError(f"{folder.path / name} has no description.", "Add a line: description: ...")
     if skill_name != place or not _NAME.fullmatch(skill_name):
         notices.append(
             f"{folder.path / name}: the name {skill_name!r} should be that of its folder, of a-z, 0-9 and -."

@@ -82,7 +82,7 @@ class Library:
         """Return a base, which is created if it is missing."""
         if not name.strip() or len(name) > _MOST_NAME_CHARS or not name.isprintable():
             raise UsageError(
-                f"{name[:80]!r} is no name of a knowledge base.",
+                f"{name[:80]!r} cannot name a knowledge base.",
                 f"Use up to {_MOST_NAME_CHARS} printable characters.",
             )
         return await run_in_thread(self.rows.open_base, name, scope)

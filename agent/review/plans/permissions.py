@@ -121,7 +121,7 @@ class Permissions:
 
     def _allow_agent(self, name: str) -> Iterator[str]:
         if not re.fullmatch(r"[\w-]+", name):
-            raise UnreadablePlan(f"`{name}` is no name of an agent.")
+            raise UnreadablePlan(f"`{name}` cannot name an agent.")
         yield f"task({name})"
 
 

@@ -6,9 +6,13 @@ from pathlib import Path
 
 from support.places import FIXTURES
 
+from sandbur.state.databases.schema import SCHEMA_VERSION
 from sandbur.state.store.store import Store
 
-STORES = sorted(FIXTURES.glob("store-*.sql"))
+STORES = [path for number in range(1, SCHEMA_VERSION) if (path := FIXTURES / f"store-{number}.sql").exists()]
+"""A store of each older version of the schema, in order."""
+PRESENT = FIXTURES / f"store-{SCHEMA_VERSION}.sql"
+"""A store of this version, which the next version has to open."""
 UNTRACED = STORES[:3]
 """The stores of versions that did not record model calls."""
 

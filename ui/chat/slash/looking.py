@@ -81,7 +81,7 @@ async def change_theme(context: SlashContext, words: str) -> SlashResult:
         return DONE
     LOOK.theme = name
     context.renderer.use_theme(name)
-    tell(context, f"The theme is {name} in this chat; for good: sandbur config set theme {name}")
+    tell(context, f"The theme is {name} in this chat. Keep it: sandbur config set theme {name}")
     return DONE
 
 

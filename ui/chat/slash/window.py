@@ -235,7 +235,7 @@ async def recall_messages(context: SlashContext, words: str) -> SlashResult:
     if not passages and not facts:
         tell(context, _NOTHING_FOUND)
     elif any(one.rest for one in passages):
-        tell(context, "Read on in a message: /recall and the text behind `goes on`.")
+        tell(context, "Read on in a message: /recall and the text after `goes on`.")
     return DONE
 
 

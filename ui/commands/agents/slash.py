@@ -46,7 +46,7 @@ async def go_back(context: SlashContext, words: str) -> SlashResult:
     """Open the session whose call started this one."""
     by = context.session.settings.spawned_by
     if by is None:
-        raise UsageError("This session is no sub-agent.", "/agents lists those that it started.")
+        raise UsageError("This session is not a sub-agent.", "/agents lists those that it started.")
     if not context.runtime.store.index.exists(by.session_id):
         raise UsageError(f"The session {by.session_id} that started this one was deleted.")
     return await enter_session(context, by.session_id)

@@ -26,4 +26,4 @@ class FlowsCommand(ActionCommand):
         if self.action == "test" and not self.text:
             raise UsageError("`sandbur flows test` needs a text.", "For example: sandbur flows test 'hello'")
         if self.action == "list" and self.text:
-            raise UsageError(f"`{self.text[:40]}` is one word too many.", "`sandbur flows --help` helps.")
+            raise UsageError(f"`{self.text[:40]}` is one word too many.", "See `sandbur flows --help`.")

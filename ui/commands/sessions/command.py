@@ -143,7 +143,7 @@ class SessionsCommand(ActionCommand):
                 raise UsageError(f"{flags} to `sandbur sessions {action}`.")
         for flag_name, is_given in (("limit", self.limit != usual.limit), ("children", self.children)):
             if is_given and self.all:
-                raise UsageError(f"--{flag_name} and --all exclude each other.", "Leave one of them out.")
+                raise UsageError(f"--{flag_name} and --all contradict each other.", "Leave one of them out.")
 
     def run_at_once(self) -> int | None:
         if self.action != "list" or self.children or self.text:

@@ -82,10 +82,10 @@ def _print(
     if not listed.count and not command.json:
         of_parent = f"Session {parent} has no sub-agents."
         nothing = "There is no session yet. Start one: sandbur" if parent is None else of_parent
-        say("No session fits. See all: sandbur sessions --all" if is_selected else nothing)
+        say("No session matches. See all: sandbur sessions --all" if is_selected else nothing)
     if is_selected:
         if next(sessions, None) is not None:
-            say("More sessions fit. See them with --all, or --limit N")
+            say("More sessions match. See them with --all, or --limit N")
     elif not command.all:
         _say_more(database, tenant, parent, listed.count)
 
@@ -113,7 +113,7 @@ def _make_filter(command: SessionsCommand) -> LabelFilter:
     if command.status is not None and command.status not in STATUSES:
         near = nearest(command.status, STATUSES)
         raise UsageError(
-            f"`{command.status[:60]}` is no status of a session.",
+            f"`{command.status[:60]}` is not a status of a session.",
             f"Did you mean `{near}`?" if near else f"The statuses are {', '.join(STATUSES)}.",
         )
     return LabelFilter(

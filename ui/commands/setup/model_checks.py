@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator, Sequence
 
 from ....actions.ports import Discarded, ModelRequest, Reply
-from ....agent.config.settings import Settings
-from ....agent.models.connect import DEFAULTS, DEMO, choose_model, connect
+from ....agent.config.settings import DEFAULT_MODELS, Settings
+from ....agent.models.connect import DEMO, choose_model, connect
 from ....agent.models.model import RetryPolicy, TryLimits, WireModel
 from ....agent.models.prices.pricing import price_of
 from ....agent.session.secrets import masker_for
@@ -25,7 +25,7 @@ _MOST_TOKENS = 64
 
 
 def keys() -> Finding:
-    names = [name for name, _ in DEFAULTS]
+    names = [name for name, _ in DEFAULT_MODELS]
     found = [name for name in names if os.environ.get(name, "").strip()]
     if found:
         return Finding("good", "keys", f"set: {', '.join(found)}")
@@ -38,7 +38,7 @@ def models(settings: Settings) -> Iterator[Finding]:
     if model == DEMO:
         if notices:
             text = "demo, a scripted model: no other model is configured"
-            yield Finding("note", "model", text, f"export {DEFAULTS[0][0]}=...")
+            yield Finding("note", "model", text, f"export {DEFAULT_MODELS[0][0]}=...")
         else:
             yield Finding("good", "model", DEMO)
         return
@@ -77,7 +77,7 @@ def list_models(settings: Settings) -> Sequence[str]:
     providers = {name.partition("/")[0] for name in chosen}
     others = [
         model
-        for variable, model in DEFAULTS
+        for variable, model in DEFAULT_MODELS
         if os.environ.get(variable, "").strip() and model.partition("/")[0] not in providers
     ]
     return [name for name in dict.fromkeys((*chosen, *others)) if name != DEMO]

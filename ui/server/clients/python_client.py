@@ -73,7 +73,7 @@ def _write_type(one: ClientType) -> str:
 
 def _write_field(field: ClientField) -> Iterator[str]:
     if not field.name.isidentifier() or keyword.iskeyword(field.name):
-        raise ValueError(f"{field.name!r} is no name of Python")
+        raise ValueError(f"{field.name!r} is not a name in Python")
     written = _TYPES.write(field.schema)
     yield f"    {field.name}: {written if field.is_required else f'NotRequired[{written}]'}"
     if field.about:

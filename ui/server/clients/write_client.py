@@ -32,5 +32,5 @@ async def write_client(command: ServeCommand) -> int:
             f"The client cannot be written to {command.output}: {error.strerror}.",
             "Name another file: -o FILE",
         ) from None
-    say(f"{command.output} is the client.")
+    say(f"Wrote the client to {command.output}.")
     return 0

@@ -49,7 +49,7 @@ class PageFetcher:
         try:
             first = web_url(url)
         except (UnfitUrl, ValueError) as error:
-            raise UsageError(f"{url} is no address: it {error}.") from None
+            raise UsageError(f"{url} is not an address: it {error}.") from None
         _require_no_denial(first, self._judge(str(first)))
         judgements = Judgements(
             may_dial=lambda private: self._judge(str(private)).decision == "allow",

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from sandbur.agent.models.connect import DEFAULTS, DEMO, Address, choose_model, ollama_address
+from sandbur.agent.config.settings import DEFAULT_MODELS
+from sandbur.agent.models.connect import DEMO, Address, choose_model, ollama_address
 
 
 class Ollama(BaseHTTPRequestHandler):
@@ -67,16 +68,16 @@ def test_a_named_model_is_used_without_a_word() -> None:
     assert choose_model("a/b", {"OPENAI_API_KEY": "x"}) == ("a/b", [])
 
 
-@pytest.mark.parametrize(("variable", "model"), DEFAULTS)
+@pytest.mark.parametrize(("variable", "model"), DEFAULT_MODELS)
 def test_a_key_stands_for_its_provider(variable: str, model: str) -> None:
     assert choose_model(None, {variable: "x"}) == (model, [])
 
 
 def test_the_first_key_in_order_wins_and_an_empty_one_does_not_count() -> None:
-    env = {variable: "x" for variable, _ in DEFAULTS}
-    assert choose_model(None, env)[0] == DEFAULTS[0][1]
-    env[DEFAULTS[0][0]] = " "
-    assert choose_model(None, env)[0] == DEFAULTS[1][1]
+    env = {variable: "x" for variable, _ in DEFAULT_MODELS}
+    assert choose_model(None, env)[0] == DEFAULT_MODELS[0][1]
+    env[DEFAULT_MODELS[0][0]] = " "
+    assert choose_model(None, env)[0] == DEFAULT_MODELS[1][1]
 
 
 def test_the_first_chat_model_of_a_local_ollama_is_used_and_said(ollama: type[Ollama]) -> None:
@@ -98,7 +99,7 @@ def test_with_nothing_set_up_it_is_the_demo_and_says_so(nobody: dict[str, str]) 
     assert len(notices) == 1
     told, *lines = notices[0].splitlines()
     assert "the demo: a fixed program" in told
-    assert lines == [*(f"  export {variable}=..." for variable, _ in DEFAULTS), "  ollama serve"]
+    assert lines == [*(f"  export {variable}=..." for variable, _ in DEFAULT_MODELS), "  ollama serve"]
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from genai_prices.data import providers
 
+from sandbur.agent.config.settings import DEFAULT_MODELS
 from sandbur.agent.config.sources import Price
-from sandbur.agent.models.connect import DEFAULTS
 from sandbur.agent.models.prices.known_prices import FILE, find_price
 from sandbur.agent.models.prices.pricing import constant_price, price_of
 from sandbur.state.application import Usage
@@ -54,7 +54,7 @@ def test_a_kept_price_is_the_one_of_the_catalogue(provider: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "model", [*(model for _, model in DEFAULTS), "openai/gpt-5.2", "openai/none-such", "ollama/x"]
+    "model", [*(model for _, model in DEFAULT_MODELS), "openai/gpt-5.2", "openai/none-such", "ollama/x"]
 )
 def test_the_second_look_is_as_the_first(tmp_path: Path, model: str) -> None:
     first, second = (find_price(model, {}, tmp_path) for _ in range(2))

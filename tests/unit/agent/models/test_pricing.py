@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
+from sandbur.agent.config.settings import DEFAULT_MODELS
 from sandbur.agent.config.sources import Price
-from sandbur.agent.models.connect import DEFAULTS
 from sandbur.agent.models.prices.pricing import calculate_cost, price_of, require_price
 from sandbur.state.application import Usage
 from sandbur.state.errors import UsageError
@@ -22,7 +22,9 @@ def test_a_known_model_has_a_price_that_grows_with_its_use() -> None:
     assert price(cached) == pytest.approx(0.175 + 1.4)
 
 
-@pytest.mark.parametrize("model", [model for _, model in DEFAULTS if not model.startswith("dashscope/")])
+@pytest.mark.parametrize(
+    "model", [model for _, model in DEFAULT_MODELS if not model.startswith("dashscope/")]
+)
 def test_every_default_model_has_a_price(model: str) -> None:
     assert require_price(model, {})(MILLION)
 

@@ -212,7 +212,7 @@ def test_a_trial_of_another_folder_is_not_applied_here(workspace: Path, tmp_path
             return " ".join(desk.read_output().split())
 
     text = asyncio.run(run())
-    assert "which is no folder of this session. Apply it in a shell: sandbur try apply t1" in text
+    assert "which is not a folder of this session. Apply it in a shell: sandbur try apply t1" in text
     assert list_files(other) == {}
 
 

@@ -58,10 +58,10 @@ class IndexCommand(ActionCommand):
         needed = {"add": "a DIR, FILE or URL", "search": "a QUERY"}
         if self.action in needed and not self.what.strip():
             raise UsageError(
-                f"`sandbur index {self.action}` needs {needed[self.action]}.", "`sandbur index --help` helps."
+                f"`sandbur index {self.action}` needs {needed[self.action]}.", "See `sandbur index --help`."
             )
         if self.action in ("list", "update") and self.what:
-            raise UsageError(f"`{self.what[:40]}` is one word too many.", "`sandbur index --help` helps.")
+            raise UsageError(f"`{self.what[:40]}` is one word too many.", "See `sandbur index --help`.")
         given = {
             "--json": self.json,
             "--yes": self.yes,

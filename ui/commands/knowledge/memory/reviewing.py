@@ -87,7 +87,7 @@ def _decide(memories: Memories, command: MemoryCommand) -> int:
         raise UsageError(f"Fact {shorten_id(min(both))} cannot be accepted and rejected.")
     for fact in (*accepted, *rejected):
         if fact.state != "proposed":
-            raise UsageError(f"Fact {shorten_id(fact.id)} is {fact.state}, and no proposal.")
+            raise UsageError(f"Fact {shorten_id(fact.id)} is {fact.state}, and not a proposal.")
     for fact in accepted:
         for line in describe_acceptance(memories.accept(fact.id), COMMAND):
             say(plain(line))

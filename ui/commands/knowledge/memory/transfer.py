@@ -87,4 +87,4 @@ def _read(name: str) -> list[str]:
     try:
         return data.decode().split("\n")
     except UnicodeDecodeError:
-        raise UsageError(f"{name} is no export of facts: it is not UTF-8.") from None
+        raise UsageError(f"{name} is not an export of facts: it is not UTF-8.") from None

@@ -277,6 +277,6 @@ def _require_same_folders(context: SlashContext, trial: Trial) -> None:
     for folder in trial.folders:
         if not folder.is_repository and not any(Path(folder.root).is_relative_to(one) for one in own):
             raise UsageError(
-                f"Trial {trial.id} is one of {folder.root}, which is no folder of this session.",
+                f"Trial {trial.id} is one of {folder.root}, which is not a folder of this session.",
                 f"Apply it in a shell: sandbur try apply {trial.id}",
             )

@@ -88,7 +88,7 @@ def test_proposals_are_listed_accepted_rejected_and_forgotten_with_their_source(
     decided = run(command, "review", "--accept", "aaaa1", "--reject", "bbbb1")
     assert decided.code == 0, decided.err
     assert [one["text"] for one in run(command, "list", "--json").lines] == ["The port is 8080"]
-    assert "is valid, and no proposal" in run(command, "review", "--accept", "aaaa1").err
+    assert "is valid, and not a proposal" in run(command, "review", "--accept", "aaaa1").err
     traced = run(command, "trace", "aaaa1")
     assert "from the same call (1)" in traced.out
     assert "sandbur memory forget --from-call c1" in traced.out

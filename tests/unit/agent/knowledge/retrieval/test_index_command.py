@@ -67,7 +67,7 @@ def test_a_whole_base_is_removed_only_after_consent(command: Command, docs: Path
         (("list", "docs"), "`docs` is one word too many."),
         (("add", "docs", "--json"), "--json belongs to `sandbur index list`."),
         (("add", "missing"), "missing does not exist."),
-        (("add", "docs", "--base", "\x1b[1m"), "'\\x1b[1m' is no name of a knowledge base."),
+        (("add", "docs", "--base", "\x1b[1m"), "'\\x1b[1m' cannot name a knowledge base."),
         (("update", "--base", "gone"), "There is no knowledge base 'gone' here."),
         (
             ("add", "http://127.0.0.1:9/x"),

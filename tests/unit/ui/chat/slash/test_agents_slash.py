@@ -79,7 +79,7 @@ def test_what_means_no_sub_agent_or_several_is_refused_with_a_sentence(tmp_path:
     assert begun.startswith("'b' means 2 sub-agents: bb")
     assert number == "There is no sub-agent '3' in this session. /agents lists them."
     assert "\x1b" not in odd
-    assert back == "This session is no sub-agent. /agents lists those that it started."
+    assert back == "This session is not a sub-agent. /agents lists those that it started."
     assert none.startswith("This session has started no sub-agents. /back goes")
 
 

@@ -9,7 +9,7 @@ from support.commands.command import Command
 from support.required import needs
 from support.screens.terminal_pair import Terminal
 
-from sandbur.ui.commands.setup.session_words import lines
+from sandbur.ui.commands.setup.completion.session_words import lines
 
 HOSTILE = "$(touch owned) `touch owned` ; touch owned \x1b]0;owned\x07 'quoted' \"too\""
 ONE, TWO, WAITS = (f"{digit * 8}-0000-4000-8000-{digit * 12}" for digit in "123")

@@ -102,11 +102,10 @@ def test_sessions_are_listed_by_labels_status_and_time(labelled: Command) -> Non
     assert listed(labelled, "--until", "1h") == ["s3", "s2", "s1"]
     assert listed(labelled, "--user", "ada", "--limit", "1") == ["s3"]
     more = labelled.run("sessions", "--user", "ada", "--limit", "1")
-    assert more.err == "More sessions fit. See them with --all, or --limit N\n"
+    assert more.err == "More sessions match. See them with --all, or --limit N\n"
     assert labelled.run("sessions", "--user", "ada", "--all").err == ""
-    assert (
-        labelled.run("sessions", "--user", "eve").err == "No session fits. See all: sandbur sessions --all\n"
-    )
+    none = labelled.run("sessions", "--user", "eve")
+    assert none.err == "No session matches. See all: sandbur sessions --all\n"
 
 
 def test_sessions_are_listed_by_the_words_of_their_messages_and_titles(command: Command) -> None:

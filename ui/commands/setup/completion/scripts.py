@@ -3,9 +3,9 @@
 import shlex
 import sys
 
-from ...cli.argument_types import one_of
-from ...cli.grammar import Command, word
-from ...terminal.terminal import put
+from ....cli.argument_types import one_of
+from ....cli.grammar import Command, word
+from ....terminal.terminal import put
 
 _SCRIPTS = {
     "bash": """\
@@ -39,7 +39,11 @@ _sandbur() {
     (( $#names == 1 )) || compstate[insert]=menu
   fi
 }
-compdef _sandbur sandbur""",
+if [[ "$funcstack[1]" == _sandbur ]]; then
+  _sandbur "$@"  # zsh itself loads this file, from a folder of completions
+else
+  compdef _sandbur sandbur
+fi""",
     "fish": """\
 # fish completion for sandbur
 function __sandbur_candidates
@@ -66,6 +70,13 @@ class CompletionCommand(Command):
 
     async def run(self) -> int:
         # The command runs in untrusted folders; with `-P` Python imports nothing from there.
-        ask = f"{shlex.quote(sys.executable)} -P -m sandbur.ui.cli.main _complete"
-        put(_SCRIPTS[self.shell].replace("ASK", ask))
+        put(script(self.shell, f"{shlex.quote(sys.executable)} -P -m sandbur.ui.cli.main _complete"))
         return 0
+
+
+def script(shell: str, ask: str = "command sandbur _complete") -> str:
+    """Return the script for a shell; `ask` is the command that prints the candidates.
+
+    By default it is the command on the `PATH`, as in the files that a wheel installs.
+    """
+    return _SCRIPTS[shell].replace("ASK", ask)

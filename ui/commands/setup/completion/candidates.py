@@ -5,9 +5,9 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ...cli.argument_types import OneOf
-from ...cli.arguments import find_command
-from ...cli.grammar import COMMANDS, Command, arguments_of, command_class
+from ....cli.argument_types import OneOf
+from ....cli.arguments import find_command
+from ....cli.grammar import COMMANDS, Command, arguments_of, command_class
 
 _FILES = ":"
 """A candidate that tells the shell to complete file names itself."""

@@ -5,9 +5,9 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ....agent.config.paths import config_home, data_home
-from ....state.maintenance.session_names import NamedSession, load_session_names
-from ...terminal.text.sanitize import plain
+from .....agent.config.paths import config_home, data_home
+from .....state.maintenance.session_names import NamedSession, load_session_names
+from ....terminal.text.sanitize import plain
 
 _MOST = 50
 _SHORT = 8

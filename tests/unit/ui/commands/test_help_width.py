@@ -1,0 +1,59 @@
+"""Helps and tables fit into windows of 40, 60 and 80 columns, and no word of them is torn."""
+
+import re
+import subprocess
+
+import pytest
+from rich.cells import cell_len
+from support.commands.command import Command
+from support.screens.terminal_pair import Terminal
+
+from sandbur.ui.cli.grammar import COMMANDS, command_class
+from sandbur.ui.terminal.text.sanitize import plain
+
+LINES = [
+    (name, action) for name in ("", *COMMANDS) for action in ("", *command_class(name or "chat").ACTIONS)
+]
+MARKS = re.compile(r"[\s|\\#]+")
+"""What a help may add or break at: spaces, alternatives, ends of lines and comments."""
+
+
+def words_of(text: str) -> list[str]:
+    return sorted(word for word in MARKS.split(text) if word)
+
+
+@pytest.fixture
+def wide(command: Command) -> dict[tuple[str, str], str]:
+    return {line: command.run(*filter(None, line), "--help", COLUMNS="400").out for line in LINES}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_no_line_of_a_help_is_longer_than_the_window_and_no_word_is_torn(
+    command: Command, wide: dict[tuple[str, str], str], columns: int
+) -> None:
+    for line in LINES:
+        shown = command.run(*filter(None, line), "--help", COLUMNS=str(columns)).out
+        long = [row for row in shown.splitlines() if len(row) > columns]
+        # What has no place to break at stays whole, so that it can be copied.
+        assert not [row for row in long if " " in row.strip().strip("[]").replace("--budget ", "")], long
+        assert words_of(shown) == words_of(wide[line]), line
+
+
+def test_an_example_in_several_lines_is_still_a_command(command: Command) -> None:
+    shown = command.run("worker", "--help", COLUMNS="40").out
+    assert "  sandbur worker \\\n      --store postgresql://db/runs \\\n" in shown
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_tables_fit_into_the_window_of_a_terminal(command: Command, columns: int) -> None:
+    command.run("-p", "run echo hi, and tell me at length what that printed", "-m", "demo", "-y")
+    for words in (("sessions",), ("doctor",), ("sessions", "show", "run echo")):
+        with Terminal(columns=columns) as terminal:
+            shown = subprocess.Popen(
+                command.line(*words), env=command.env, cwd=command.folder, **terminal.streams
+            )
+            terminal.drain(shown)
+            rows = [plain(row) for row in terminal.output.decode().splitlines()]
+        # A path or a command is not broken, so that it can be copied.
+        assert [row for row in rows if cell_len(row) > columns and " " in row.strip()] == []

@@ -1,0 +1,1 @@
+"""Completion in shells: the scripts, and the candidates that they ask for."""
