@@ -46,6 +46,11 @@ if TYPE_CHECKING:
     from .agent.agents.workflows.workflow import Workflow, retry
     from .agent.config.setting import Setting
     from .agent.config.setting_reader import SettingReader
+    from .agent.evaluation.evaluator import Evaluator
+    from .agent.evaluation.metrics import Judgement, JudgeMetric, Metric, measure_judges
+    from .agent.evaluation.result import EvaluationResult, EvaluationRun
+    from .agent.evaluation.suite import Suite
+    from .agent.evaluation.task import Solution, Task
     from .agent.extensions.extension import CommandEntry, Extension, SlashEntry
     from .agent.extensions.middleware.call_limit import CallLimit
     from .agent.extensions.middleware.middleware import (
@@ -132,6 +137,9 @@ __all__ = [
     "DoneResult",
     "Elicitation",
     "Embedder",
+    "EvaluationResult",
+    "EvaluationRun",
+    "Evaluator",
     "EventStream",
     "Extension",
     "ExtensionRuntime",
@@ -143,6 +151,8 @@ __all__ = [
     "Handoff",
     "HubMessage",
     "Image",
+    "JudgeMetric",
+    "Judgement",
     "KnowledgeBase",
     "Limits",
     "Loop",
@@ -152,6 +162,7 @@ __all__ = [
     "MemoryStore",
     "Message",
     "MessageHub",
+    "Metric",
     "Middleware",
     "MiddlewareError",
     "MiddlewareSession",
@@ -199,11 +210,14 @@ __all__ = [
     "Setting",
     "SettingReader",
     "SlashEntry",
+    "Solution",
     "StoreConnection",
     "StoreError",
     "StoreFiles",
     "StoreServer",
     "StoreServerError",
+    "Suite",
+    "Task",
     "TaskComplete",
     "TerminalInput",
     "Text",
@@ -241,6 +255,7 @@ __all__ = [
     "file_tools",
     "flow",
     "http_tools",
+    "measure_judges",
     "openapi_tools",
     "plan_tools",
     "provider_token_counter",
@@ -287,6 +302,16 @@ _HOMES = {
     "DoneResult": ("sandbur.agent.sdk.runs.result", "DoneResult"),
     "Elicitation": ("sandbur.agent.runtime.tool_servers", "Elicitation"),
     "EventStream": ("sandbur.agent.sdk.runs.stream", "EventStream"),
+    "Suite": ("sandbur.agent.evaluation.suite", "Suite"),
+    "Task": ("sandbur.agent.evaluation.task", "Task"),
+    "Solution": ("sandbur.agent.evaluation.task", "Solution"),
+    "Metric": ("sandbur.agent.evaluation.metrics", "Metric"),
+    "JudgeMetric": ("sandbur.agent.evaluation.metrics", "JudgeMetric"),
+    "Judgement": ("sandbur.agent.evaluation.metrics", "Judgement"),
+    "measure_judges": ("sandbur.agent.evaluation.metrics", "measure_judges"),
+    "Evaluator": ("sandbur.agent.evaluation.evaluator", "Evaluator"),
+    "EvaluationResult": ("sandbur.agent.evaluation.result", "EvaluationResult"),
+    "EvaluationRun": ("sandbur.agent.evaluation.result", "EvaluationRun"),
     "Extension": ("sandbur.agent.extensions.extension", "Extension"),
     "ExtensionRuntime": ("sandbur.agent.runtime.extension_runtime", "ExtensionRuntime"),
     "Flow": ("sandbur.actions.turn.flows.flow", "Flow"),

@@ -28,6 +28,7 @@ SHIPPED = (
     ".agent.knowledge.retrieval",
     ".agent.knowledge.memory",
     ".agent.fleet",
+    ".agent.evaluation",
     ".agent.knowledge.extraction",
     ".agent.history.tracking",
     ".agent.history.replay",
