@@ -46,11 +46,6 @@ if TYPE_CHECKING:
     from .agent.agents.workflows.workflow import Workflow, retry
     from .agent.config.setting import Setting
     from .agent.config.setting_reader import SettingReader
-    from .agent.evaluation.evaluator import Evaluator
-    from .agent.evaluation.metrics import Judgement, JudgeMetric, Metric, measure_judges
-    from .agent.evaluation.result import EvaluationResult, EvaluationRun
-    from .agent.evaluation.suite import Suite
-    from .agent.evaluation.task import Solution, Task
     from .agent.extensions.extension import CommandEntry, Extension, SlashEntry
     from .agent.extensions.middleware.call_limit import CallLimit
     from .agent.extensions.middleware.middleware import (
@@ -69,6 +64,11 @@ if TYPE_CHECKING:
     from .agent.knowledge.retrieval.knowledge_base import KnowledgeBase
     from .agent.knowledge.retrieval.passages import Passage
     from .agent.models.configured_models import connect_model, provider_token_counter
+    from .agent.review.evaluation.evaluator import Evaluator
+    from .agent.review.evaluation.metrics import Judgement, JudgeMetric, Metric, measure_judges
+    from .agent.review.evaluation.result import EvaluationResult, EvaluationRun
+    from .agent.review.evaluation.suite import Suite
+    from .agent.review.evaluation.task import Solution, Task
     from .agent.review.plans.plan_tool import plan_tools
     from .agent.runtime.compaction import Compaction
     from .agent.runtime.extension_runtime import ExtensionRuntime, SessionAdditions
@@ -302,16 +302,16 @@ _HOMES = {
     "DoneResult": ("sandbur.agent.sdk.runs.result", "DoneResult"),
     "Elicitation": ("sandbur.agent.runtime.tool_servers", "Elicitation"),
     "EventStream": ("sandbur.agent.sdk.runs.stream", "EventStream"),
-    "Suite": ("sandbur.agent.evaluation.suite", "Suite"),
-    "Task": ("sandbur.agent.evaluation.task", "Task"),
-    "Solution": ("sandbur.agent.evaluation.task", "Solution"),
-    "Metric": ("sandbur.agent.evaluation.metrics", "Metric"),
-    "JudgeMetric": ("sandbur.agent.evaluation.metrics", "JudgeMetric"),
-    "Judgement": ("sandbur.agent.evaluation.metrics", "Judgement"),
-    "measure_judges": ("sandbur.agent.evaluation.metrics", "measure_judges"),
-    "Evaluator": ("sandbur.agent.evaluation.evaluator", "Evaluator"),
-    "EvaluationResult": ("sandbur.agent.evaluation.result", "EvaluationResult"),
-    "EvaluationRun": ("sandbur.agent.evaluation.result", "EvaluationRun"),
+    "Suite": ("sandbur.agent.review.evaluation.suite", "Suite"),
+    "Task": ("sandbur.agent.review.evaluation.task", "Task"),
+    "Solution": ("sandbur.agent.review.evaluation.task", "Solution"),
+    "Metric": ("sandbur.agent.review.evaluation.metrics", "Metric"),
+    "JudgeMetric": ("sandbur.agent.review.evaluation.metrics", "JudgeMetric"),
+    "Judgement": ("sandbur.agent.review.evaluation.metrics", "Judgement"),
+    "measure_judges": ("sandbur.agent.review.evaluation.metrics", "measure_judges"),
+    "Evaluator": ("sandbur.agent.review.evaluation.evaluator", "Evaluator"),
+    "EvaluationResult": ("sandbur.agent.review.evaluation.result", "EvaluationResult"),
+    "EvaluationRun": ("sandbur.agent.review.evaluation.result", "EvaluationRun"),
     "Extension": ("sandbur.agent.extensions.extension", "Extension"),
     "ExtensionRuntime": ("sandbur.agent.runtime.extension_runtime", "ExtensionRuntime"),
     "Flow": ("sandbur.actions.turn.flows.flow", "Flow"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..extensions.extension import CommandEntry, Extension
+from ...extensions.extension import CommandEntry, Extension
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,12 +19,12 @@ EXTENSION = Extension(
     name="evaluation",
     about="suites of tasks that models and agents solve, measured and compared",
     page="evaluation.md",
-    folders=("agent/evaluation", "ui/commands/runs/evaluation"),
-    forget_session=".agent.evaluation.run_place:remove_of_session",
+    folders=("agent/review/evaluation", "ui/commands/review/evaluation"),
+    forget_session=".agent.review.evaluation.run_place:remove_of_session",
     commands=(
         CommandEntry(
             name="eval",
-            home=".ui.commands.runs.evaluation.command:EvalCommand",
+            home=".ui.commands.review.evaluation.command:EvalCommand",
             summary="let models and agents solve the tasks of a suite, and compare them",
             after="try",
         ),

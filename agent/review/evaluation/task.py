@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ...state.errors import UsageError, WrongType
+from ....state.errors import UsageError, WrongType
 
-_RUN_S = 900.0
-_CHECK_S = 600.0
+RUN_S = 900.0
+CHECK_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,9 @@ class Task:
     script can also write a reward to `/logs/verifier/reward.txt`."""
     name: str = ""
     """Unique in the suite; empty: the suite numbers the task."""
-    timeout_s: float = _RUN_S
+    timeout_s: float = RUN_S
     """The time limit of a run."""
-    check_timeout_s: float = _CHECK_S
+    check_timeout_s: float = CHECK_S
     folder: Path | None = None
     """The folder of the task, for a task from a folder; None for others."""
     notices: tuple[str, ...] = ()

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, cast
 
-from ...actions.ports import ModelEvent, ModelRequest, Reply
-from ...actions.ports.events import TextDelta
-from ...state.application import Usage
-from ...state.conversation.messages import Block, Message, Text, ToolUse
-from ...state.errors import UsageError
+from ....actions.ports import ModelEvent, ModelRequest, Reply
+from ....actions.ports.events import TextDelta
+from ....state.application import Usage
+from ....state.conversation.messages import Block, Message, Text, ToolUse
+from ....state.errors import UsageError
 from .task_folder import SCRIPT
 
 SCRIPTED = "scripted"

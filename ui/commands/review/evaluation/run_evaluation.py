@@ -7,16 +7,16 @@ import json
 import os
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from .....agent.config.data_folder import make_private
 from .....agent.config.load import load_settings
 from .....agent.config.settings import Overrides, Settings, load_extensions
-from .....agent.evaluation.contender import Contender
-from .....agent.evaluation.evaluator import ORACLE, EvaluationPlan, EvaluationRunner
-from .....agent.evaluation.result import EvaluationResult, EvaluationRun, read_baseline
-from .....agent.evaluation.suite import Suite
 from .....agent.models.connect import choose_model
+from .....agent.review.evaluation.contender import Contender
+from .....agent.review.evaluation.evaluator import ORACLE, EvaluationPlan, EvaluationRunner
+from .....agent.review.evaluation.result import EvaluationResult, EvaluationRun, read_baseline
+from .....agent.review.evaluation.suite import Suite
 from .....agent.sdk.loading import open_agent
 from .....state.store.store import Store
 from ....cli.open_session import read_overrides, tell_notice
@@ -76,12 +76,11 @@ async def _run(runner: EvaluationRunner) -> int:
     return 0
 
 
-def _find_first(several: BaseExceptionGroup[BaseException]) -> BaseException:
+def _find_first(several: BaseException) -> BaseException:
     """Return the first error of several runs."""
-    first: BaseException = several
-    while isinstance(first, BaseExceptionGroup):
-        first = first.exceptions[0]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return first
+    while isinstance(several, BaseExceptionGroup):
+        several = cast("BaseExceptionGroup[BaseException]", several).exceptions[0]
+    return several
 
 
 def _list_contenders(command: EvalCommand, settings: Settings, overrides: Overrides) -> Iterator[Contender]:

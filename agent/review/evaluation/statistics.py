@@ -17,7 +17,7 @@ _SAMPLED_SIGNS = 10_000
 _CLOSE = 1e-12
 
 
-class Interval(NamedTuple):
+class Estimate(NamedTuple):
     """An estimate with its 95 % interval."""
 
     value: float
@@ -35,18 +35,18 @@ def estimate_pass_all(runs: int, passed: int, k: int) -> float:
     return comb(passed, k) / comb(runs, k)
 
 
-def find_interval(values: Sequence[float]) -> Interval:
+def find_interval(values: Sequence[float]) -> Estimate:
     """Return the mean of one value per task, with the bootstrap interval over tasks.
 
     Raises `ValueError` without values.
     """
     mean = average(values)
     if len(set(values)) == 1:
-        return Interval(mean, mean, mean)
+        return Estimate(mean, mean, mean)
     chance = random.Random(_SEED)
     means = sorted(average(chance.choices(values, k=len(values))) for _ in range(_RESAMPLES))
     edge = _RESAMPLES * 25 // 1000
-    return Interval(mean, means[edge], means[-edge - 1])
+    return Estimate(mean, means[edge], means[-edge - 1])
 
 
 def average(values: Sequence[float]) -> float:
@@ -62,7 +62,7 @@ class PairedTest(NamedTuple):
     better: int
     """The tasks at which the first one has the higher value."""
     worse: int
-    difference: Interval
+    difference: Estimate
     """The mean of the differences, first minus second."""
     p: float
     """The two-sided probability of such a difference if the contenders were equal."""

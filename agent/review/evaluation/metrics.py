@@ -9,9 +9,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from ...actions.ports import Model
-from ...state.errors import SandburError, WrongType
-from ..sdk.agent import Agent
+from ....actions.ports import Model
+from ....state.errors import SandburError, WrongType
+from ...sdk.agent import Agent
 from .statistics import measure_agreement
 from .task import Solution
 

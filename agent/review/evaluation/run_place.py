@@ -9,14 +9,14 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from ...actions.tools.shell.execution.process import run_supervised
-from ...actions.tools.shell.execution.spool import CommandLimits, Spool
-from ...actions.tools.shell.sandbox.launch import NO_SANDBOX
-from ...actions.tools.shell.sandbox.sandbox import Sandbox, Workplace, sandbox_kind
-from ...actions.workspace.copies.folder_copy import remove_tree
-from ...state.errors import SandboxMissing
-from ...state.process.cancellation import run_to_end
-from ...state.session import SandboxWish
+from ....actions.tools.shell.execution.process import run_supervised
+from ....actions.tools.shell.execution.spool import CommandLimits, Spool
+from ....actions.tools.shell.sandbox.launch import NO_SANDBOX
+from ....actions.tools.shell.sandbox.sandbox import Sandbox, Workplace, sandbox_kind
+from ....actions.workspace.copies.folder_copy import remove_tree
+from ....state.errors import SandboxMissing
+from ....state.process.cancellation import run_to_end
+from ....state.session import SandboxWish
 from . import evaluations_folder
 from .task import Task
 from .task_folder import list_workspace_files

@@ -11,23 +11,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...actions.ports import Model
-from ...state.calls import CallDecision
-from ...state.errors import UsageError, WrongType
-from ...state.session import SandboxWish
-from ...state.store.store import Store
-from ..config.data_folder import make_private
-from ..config.load import load_settings
-from ..config.settings import Settings
-from ..history.reports.read_report import read_account
-from ..history.reports.run_report import facts_of
-from ..runtime.agent_definition import Definition
-from ..sdk.agent import Agent
-from ..sdk.arguments import forbid_loop
-from ..sdk.runs.pending import PendingToolCall
-from ..sdk.runs.result import RunResult
-from ..sdk.session import AgentSession
-from ..session.decisions import make_decision
+from ....actions.ports import Model
+from ....state.calls import CallDecision
+from ....state.errors import UsageError, WrongType
+from ....state.session import SandboxWish
+from ....state.store.store import Store
+from ...config.data_folder import make_private
+from ...config.load import load_settings
+from ...config.settings import Settings
+from ...history.reports.read_report import read_account
+from ...history.reports.run_report import facts_of
+from ...runtime.agent_definition import Definition
+from ...sdk.agent import Agent
+from ...sdk.arguments import forbid_loop
+from ...sdk.runs.pending import PendingToolCall
+from ...sdk.runs.result import RunResult
+from ...sdk.session import AgentSession
+from ...session.decisions import make_decision
 from .contender import Contender, SessionOpener
 from .metrics import JudgeMetric, Metric
 from .records import read_record, record
@@ -44,7 +44,7 @@ _FAILED = ("error", "rate_limited", "interrupted", "needs_approval", "needs_deci
 _MOST_DECISIONS = 100
 ORACLE = "oracle"
 """The contender that runs the solutions of the tasks."""
-Report = Callable[[EvaluationRun | str], None]
+OnReport = Callable[[EvaluationRun | str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class EvaluationRunner:
     """Carries out a plan in an open store."""
 
     def __init__(
-        self, plan: EvaluationPlan, settings: Settings, store: Store, env: Mapping[str, str], report: Report
+        self, plan: EvaluationPlan, settings: Settings, store: Store, env: Mapping[str, str], report: OnReport
     ) -> None:
         """`report` is called with each run that has ended, and with sentences."""
         self._plan, self._settings, self._report = plan, settings, report

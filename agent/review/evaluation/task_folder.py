@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from ...state.errors import UsageError
-from .task import Task
+from ....state.errors import UsageError
+from .task import CHECK_S, RUN_S, Task
 
 RECORD = "task.toml"
 _INSTRUCTION = "instruction.md"
@@ -40,13 +40,15 @@ def read_task_folder(folder: Path, name: str) -> Task:
         raise UsageError(f"{folder / _INSTRUCTION} is empty.", "Write what the agent has to do.")
     if not (folder / _TEST).is_file():
         raise UsageError(f"{folder} has no {_TEST}.", "It checks the work: exit code 0 is a success.")
-    given = {"timeout_s": ("agent", "timeout_sec"), "check_timeout_s": ("verifier", "timeout_sec")}
-    limits = {
-        argument: seconds
-        for argument, (table, key) in given.items()
-        if (seconds := _read_seconds(folder / RECORD, record, table, key)) is not None
-    }
-    return Task(instruction.strip(), name=name, folder=folder, notices=tuple(_list_notices(folder)), **limits)
+    toml = folder / RECORD
+    return Task(
+        instruction.strip(),
+        name=name,
+        folder=folder,
+        timeout_s=_read_seconds(toml, record, "agent", "timeout_sec") or RUN_S,
+        check_timeout_s=_read_seconds(toml, record, "verifier", "timeout_sec") or CHECK_S,
+        notices=tuple(_list_notices(folder)),
+    )
 
 
 def _read_record(path: Path) -> Mapping[str, Any]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
-from ...actions.ports import ModelEvent, ModelRequest, Reply
-from ...state.application import Usage
-from ...state.conversation.messages import Message, Text
-from ...state.errors import SandburError
-from ...state.store.store import Store
-from ..runtime.agent_definition import Definition
+from ....actions.ports import ModelEvent, ModelRequest, Reply
+from ....state.application import Usage
+from ....state.conversation.messages import Message, Text
+from ....state.errors import SandburError
+from ....state.store.store import Store
+from ...runtime.agent_definition import Definition
 from .contender import Contender, SessionOpener
 
 Find = Callable[[], Awaitable[str]]
@@ -57,5 +57,5 @@ def read_record(store: Store, session_id: str) -> str | None:
     if not store.index.exists(session_id):
         return None
     history = store.show(session_id).state.chat_history
-    last = history[-1] if len(history) else None
+    last = history.last
     return last.text if last is not None and last.role == "assistant" and last.text else None

@@ -12,9 +12,9 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ...state.errors import UsageError
+from ....state.errors import UsageError
 from .statistics import (
-    Interval,
+    Estimate,
     PairedTest,
     average,
     compare_paired,
@@ -58,11 +58,11 @@ class EvaluationRun(BaseModel):
 
 class Measured(NamedTuple):
     name: str
-    interval: Interval | None
+    interval: Estimate | None
     """None: no run has a value, such as the cost of a model without a price."""
 
 
-class Comparison(NamedTuple):
+class ContenderComparison(NamedTuple):
     first: str
     second: str
     test: PairedTest
@@ -103,9 +103,9 @@ class EvaluationResult:
         ]
         return found + [_measure(name, groups, partial(_own, name)) for name in names]
 
-    def compare(self) -> list[Comparison]:
+    def compare(self) -> list[ContenderComparison]:
         """Compare each pair of contenders at the tasks that both have run, by the share of passed runs."""
-        found: list[Comparison] = []
+        found: list[ContenderComparison] = []
         for first, second in combinations(self.contenders, 2):
             pairs = [
                 (_pass_at(1, one), _pass_at(1, other))
@@ -114,10 +114,10 @@ class EvaluationResult:
             ]
             if pairs:
                 test = compare_paired([one for one, _ in pairs], [other for _, other in pairs])
-                found.append(Comparison(first, second, test))
+                found.append(ContenderComparison(first, second, test))
         return found
 
-    def pass_rate(self, contender: str, tasks: Sequence[str]) -> Interval | None:
+    def pass_rate(self, contender: str, tasks: Sequence[str]) -> Estimate | None:
         """Return pass@1 of a contender at some tasks; None if none of them has run."""
         groups = [found for task in tasks if (found := self.runs_of(contender, task))]
         return find_interval([_pass_at(1, group) for group in groups]) if groups else None
@@ -189,27 +189,48 @@ class EvaluationResult:
     @classmethod
     def from_json(cls, given: Any) -> EvaluationResult:
         """Return the result in a JSON object; raises `ValueError` if it is none."""
-        if not isinstance(given, dict) or given.get("kind") != "evaluation" or given.get("version") != 1:
-            raise ValueError("it is no result of `sandbur eval --json`")
         try:
-            runs = [
-                EvaluationRun(
-                    task=task["name"], **{key: value for key, value in run.items() if key != "pass"}
-                )
-                for task in given["tasks"]
-                for run in task["runs"]
-            ]
-            return cls(
-                str(given["suite"]),
-                tuple(task["name"] for task in given["tasks"]),
-                tuple(one["name"] for one in given["contenders"]),
-                int(given["repeats"]),
-                tuple(runs),
-                dict(given.get("open", {})),
-                tuple(given.get("notices", ())),
+            return _SavedResult.model_validate(given).restore()
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "the whole"
+            raise ValueError(f"it is no result of `sandbur eval --json`: {where}: {first['msg']}") from None
+
+
+class _SavedTask(BaseModel):
+    name: str
+    runs: list[dict[str, Any]]
+
+
+class _SavedName(BaseModel):
+    name: str
+
+
+class _SavedResult(BaseModel):
+    """The JSON form of a result, as far as it is read again; the metrics follow from the runs."""
+
+    kind: Literal["evaluation"]
+    version: Literal[1]
+    suite: str
+    repeats: int
+    contenders: list[_SavedName]
+    tasks: list[_SavedTask]
+
+    def restore(self) -> EvaluationResult:
+        runs = (
+            EvaluationRun.model_validate(
+                {**{key: one for key, one in run.items() if key != "pass"}, "task": task.name}
             )
-        except (KeyError, TypeError, AttributeError, ValidationError) as error:
-            raise ValueError(f"it is damaged: {type(error).__name__}") from None
+            for task in self.tasks
+            for run in task.runs
+        )
+        return EvaluationResult(
+            self.suite,
+            tuple(one.name for one in self.tasks),
+            tuple(one.name for one in self.contenders),
+            self.repeats,
+            tuple(runs),
+        )
 
 
 def read_baseline(path: Path) -> EvaluationResult:

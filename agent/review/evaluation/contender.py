@@ -8,18 +8,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...actions.ports import Model
-from ...state.session import SandboxWish
-from ...state.store.store import Store
-from ..config.load import load_settings
-from ..config.settings import Overrides, merge_overrides
-from ..runtime.agent_definition import Definition
-from ..runtime.runtime import Runtime
-from ..sdk.runs.rules import RunRules
-from ..sdk.runs.stream import StreamedRun
-from ..sdk.session import AgentSession
-from ..sdk.stored_sessions import Opening
-from ..session.session import Session
+from ....actions.ports import Model
+from ....state.session import SandboxWish
+from ....state.store.store import Store
+from ...config.load import load_settings
+from ...config.settings import Overrides, merge_overrides
+from ...runtime.agent_definition import Definition
+from ...runtime.runtime import Runtime
+from ...sdk.runs.rules import RunRules
+from ...sdk.runs.stream import StreamedRun
+from ...sdk.session import AgentSession
+from ...sdk.stored_sessions import Opening
+from ...session.session import Session
 
 
 @dataclass(frozen=True, slots=True)
