@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ....actions.ports import Model
+from ....actions.ports.events import ToolStarted
 from ....state.calls import CallDecision
 from ....state.errors import UsageError, WrongType
 from ....state.session import SandboxWish
@@ -183,10 +184,12 @@ class EvaluationRunner:
                 player.count_replies = lambda: session.opened.state.usage.llm_calls
             if session.history and session.opened.next_action == "prompt" and not session.pending:
                 return None
-            result = (
-                None if session.pending else await session.run(None if session.history else place.instruction)
-            )
-            return await self._decide_all(session, result)
+            result = None
+            if not session.pending:
+                is_new = not session.history
+                at_call = planned.task.interrupt_at_call if is_new else 0
+                result = await _run_to_end(session, place.instruction if is_new else None, at_call)
+            return await _decide_all(session, result)
 
     def _open_session(self, planned: PlannedRun, place: RunPlace, model: Model | None) -> Any:
         tags = self._tags_of(planned)
@@ -197,16 +200,6 @@ class EvaluationRunner:
 
     def _tags_of(self, planned: PlannedRun) -> tuple[str, ...]:
         return "evaluation", self._plan.suite.name, planned.task.name, planned.contender.name
-
-    async def _decide_all(
-        self, session: AgentSession[Any], result: RunResult[Any] | None
-    ) -> RunResult[Any] | None:
-        """Deny what asks a person, and let the model find out what an interrupted call did."""
-        for _ in range(_MOST_DECISIONS):
-            if not session.pending:
-                return result
-            result = await session.decide([_decide(call) for call in session.pending])
-        return result
 
     async def _solve_by_script(self, planned: PlannedRun, place: RunPlace) -> None:
         async def solve() -> str:
@@ -262,6 +255,29 @@ class EvaluationRunner:
             account.summary.status, answers[-1] if answers else "", usage.cost_usd, usage.input_tokens or 0,
             usage.output_tokens or 0, usage.llm_calls, facts.active_ms / 1000, facts.asked,
         )  # fmt: skip
+
+
+async def _run_to_end(session: AgentSession[Any], message: str | None, at_call: int) -> RunResult[Any] | None:
+    """Run a session; with `at_call`, interrupt it once in the call of this number, and go on."""
+    if not at_call:
+        return await session.run(message)
+    started = 0
+    async with session.stream(message) as events:
+        async for event in events:
+            started += isinstance(event, ToolStarted)
+            if isinstance(event, ToolStarted) and started == at_call:
+                await session.interrupt()
+    result = session.result
+    return await session.run() if result is not None and result.status == "interrupted" else result
+
+
+async def _decide_all(session: AgentSession[Any], result: RunResult[Any] | None) -> RunResult[Any] | None:
+    """Deny what asks a person, and let the model find out what an interrupted call did."""
+    for _ in range(_MOST_DECISIONS):
+        if not session.pending:
+            break
+        result = await session.decide([_decide(call) for call in session.pending])
+    return result
 
 
 def _decide(call: PendingToolCall) -> CallDecision:

@@ -17,6 +17,7 @@ from .task_folder import SCRIPT
 SCRIPTED = "scripted"
 """The name of the model."""
 _BYTES_PER_TOKEN = 4
+_AGAIN = ("unknown", "interrupted")
 _FORM = 'A reply is a text, or {"text": "...", "calls": [{"tool": "NAME", "arguments": {...}}]}.'
 
 
@@ -60,7 +61,8 @@ class ScriptPlayer:
     """A model that answers the n-th request of a session with the n-th reply of a script.
 
     It has no memory: what the session has stored says which reply comes next, so that a killed session goes
-    on with the right one. After a call whose outcome is unknown, it makes the same call again.
+    on with the right one. After a call that was interrupted, or whose outcome is unknown, it makes the same
+    call again.
     """
 
     name = SCRIPTED
@@ -76,7 +78,7 @@ class ScriptPlayer:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         number = self.count_replies()
-        position = number - _count_unknown(request)
+        position = number - _count_repeated(request)
         text, calls = self._replies[min(position, len(self._replies) - 1)]
         if position >= len(self._replies):
             text, calls = "The script has ended.", []
@@ -95,10 +97,10 @@ class ScriptPlayer:
         yield Reply(message, "tool_calls" if calls else "stop", usage)
 
 
-def _count_unknown(request: ModelRequest) -> int:
-    """Return the number of messages with a result whose outcome was unknown."""
+def _count_repeated(request: ModelRequest) -> int:
+    """Return the number of messages with a result after which the call is made again."""
     return sum(
-        any(result.outcome == "unknown" for result in message.tool_results)
+        any(result.outcome in _AGAIN for result in message.tool_results)
         for history in request.histories
         for message in history
     )

@@ -72,6 +72,8 @@ class Task:
     timeout_s: float = RUN_S
     """The time limit of a run."""
     check_timeout_s: float = CHECK_S
+    interrupt_at_call: int = 0
+    """The tool call, from 1, in which the evaluation interrupts a run once before it goes on; 0: none."""
     folder: Path | None = None
     """The folder of the task, for a task from a folder; None for others."""
     notices: tuple[str, ...] = ()
@@ -104,7 +106,7 @@ class Task:
 
     def _parts(self) -> list[bytes]:
         check = self.check if isinstance(self.check, str) else _describe_function(self.check)
-        limits = f"{self.timeout_s} {self.check_timeout_s}"
+        limits = f"{self.timeout_s} {self.check_timeout_s} {self.interrupt_at_call}"
         parts = [self.name.encode(), self.instruction.encode(), check.encode(), limits.encode()]
         for path, content in sorted(self.files.items()):
             parts += [path.encode(), content.encode() if isinstance(content, str) else content]

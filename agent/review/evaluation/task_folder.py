@@ -47,6 +47,7 @@ def read_task_folder(folder: Path, name: str) -> Task:
         folder=folder,
         timeout_s=_read_seconds(toml, record, "agent", "timeout_sec") or RUN_S,
         check_timeout_s=_read_seconds(toml, record, "verifier", "timeout_sec") or CHECK_S,
+        interrupt_at_call=_read_call(toml, record),
         notices=tuple(_list_notices(folder)),
     )
 
@@ -79,6 +80,19 @@ def _read_seconds(path: Path, record: Mapping[str, Any], table: str, key: str) -
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
         raise UsageError(f"{path}: [{table}] {key} is {value!r}.", "It is a number of seconds above 0.")
     return float(value)
+
+
+def _read_call(path: Path, record: Mapping[str, Any]) -> int:
+    """Return `interrupt_at_call` of the metadata, where harbor allows any key; 0 without one."""
+    metadata = record.get("metadata", {})
+    value: Any = (
+        cast("dict[str, Any]", metadata).get("interrupt_at_call", 0) if isinstance(metadata, dict) else 0
+    )
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise UsageError(
+            f"{path}: [metadata] interrupt_at_call is {value!r}.", "It is the number of a tool call, from 1."
+        )
+    return value
 
 
 def _list_notices(folder: Path) -> Iterator[str]:

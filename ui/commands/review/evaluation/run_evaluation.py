@@ -111,7 +111,8 @@ def _report(command: EvalCommand, ended: EvaluationRun | str) -> None:
         return
     cost = "" if ended.cost_usd is None else f", ${ended.cost_usd:.4f}"
     verdict = "passed" if ended.is_passed else f"failed ({ended.status}, reward {ended.reward:g})"
-    what = f"{ended.task} · {ended.contender} · {ended.repeat}: {verdict}, {ended.seconds:.1f} s{cost}"
+    why = "" if ended.is_passed or not ended.check else f": {ended.check.splitlines()[-1]}"
+    what = f"{ended.task} · {ended.contender} · {ended.repeat}: {verdict}, {ended.seconds:.1f} s{cost}{why}"
     say(plain(one_line(what)))
 
 

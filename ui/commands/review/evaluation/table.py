@@ -22,7 +22,7 @@ def list_lines(result: EvaluationResult) -> Iterator[str]:
     yield from _align([("mean [95 %]", *map(_cut, result.contenders)), *rows])
     for one in result.compare():
         test = one.test
-        verdict = "" if test.p < _SIGNIFICANT else ", which chance explains"
+        verdict = "" if test.p < _SIGNIFICANT else ", not significant"
         yield ""
         yield (
             f"{_cut(one.first)} against {_cut(one.second)}: better at {test.better} of {test.tasks} tasks,"
