@@ -28,7 +28,7 @@ from ..session.run_result import make_run_finished
 from ..session.session import Session
 from .child_settings import make_child_settings, narrow_mode, renew_child_settings
 from .slots import Slots
-from .task import Seat, Startable, SubAgentTask, child_session_id, count_usage, describe_sub_agent
+from .task import ChildTask, Seat, Startable, child_session_id, count_usage, describe_sub_agent
 
 Conclude = Callable[[Session, Session, RunFinished, str], ToolOutcome]
 """Returns the outcome of a call from its session, that of the sub-agent, the end of the sub-agent's run, and
@@ -56,7 +56,7 @@ class Children:
         self,
         parent: Session,
         definition: Definition,
-        task: SubAgentTask,
+        task: ChildTask,
         context: ToolContext,
         conclude: Conclude | None = None,
     ) -> ToolOutcome:
@@ -86,7 +86,7 @@ class Children:
         self,
         parent: Session,
         definition: Definition,
-        task: SubAgentTask,
+        task: ChildTask,
         child_id: str,
         context: ToolContext,
         conclude: Conclude,
@@ -112,7 +112,7 @@ class Children:
             await self._process.close_session(child)
 
     async def _open_child(
-        self, parent: Session, definition: Definition, task: SubAgentTask, child_id: str, context: ToolContext
+        self, parent: Session, definition: Definition, task: ChildTask, child_id: str, context: ToolContext
     ) -> tuple[SpawnedBy, Session]:
         """Open the session of the sub-agent. A new one is stored with its first message."""
         stored = await _load_settings(parent, child_id, task, context.call_id)
@@ -201,7 +201,7 @@ class Children:
         parent: Session,
         child: Session,
         by: SpawnedBy,
-        task: SubAgentTask,
+        task: ChildTask,
         context: ToolContext,
         events: AsyncGenerator[Event] | None,
     ) -> RunFinished:
@@ -225,7 +225,7 @@ class Children:
 
 
 async def _load_settings(
-    parent: Session, child_id: str, task: SubAgentTask, call_id: str
+    parent: Session, child_id: str, task: ChildTask, call_id: str
 ) -> SessionSettings | None:
     """Return the stored settings of a sub-agent, or None if it has not begun.
 
@@ -249,7 +249,7 @@ async def _load_settings(
     return await store.database.offload(load)
 
 
-def _find_fork_step(store: Store, child_id: str, task: SubAgentTask, call_id: str) -> int | None:
+def _find_fork_step(store: Store, child_id: str, task: ChildTask, call_id: str) -> int | None:
     """Return the step after which a sub-agent of an ancestor goes on in a fork; None: its newest.
 
     An agent that had the conversation may have answered later messages there, which the fork does not have.
@@ -277,7 +277,7 @@ def _find_definition(parent: Definition, agent: Startable) -> Definition:
 
 
 def _begin(
-    parent: Session, child: Session, task: SubAgentTask, context: ToolContext
+    parent: Session, child: Session, task: ChildTask, context: ToolContext
 ) -> AsyncGenerator[Event] | None:
     """Return the events of a run of the sub-agent from where it is with this call.
 
@@ -358,15 +358,13 @@ def _can_ask_again(parent: Session, child: Session) -> bool:
 
 
 def _relay_waiting_calls(
-    child: Session, task: SubAgentTask, name: str, task_call_id: str
+    child: Session, task: ChildTask, name: str, task_call_id: str
 ) -> tuple[PendingCall, ...]:
     """Return the calls of a sub-agent that wait for a decision, as its parent keeps them."""
     return tuple(_relay(call, child, task, name, task_call_id) for call in child.state.calls_to_decide)
 
 
-def _relay(
-    call: PendingCall, child: Session, task: SubAgentTask, name: str, task_call_id: str
-) -> PendingCall:
+def _relay(call: PendingCall, child: Session, task: ChildTask, name: str, task_call_id: str) -> PendingCall:
     below = call.sub_agent
     names_below = () if below is None else below.agents
     # A workflow that repeats an agent has the name of that agent.
@@ -387,7 +385,7 @@ def _relay(
     return call.model_copy(update=changes)
 
 
-def _list_decisions(child: Session, task: SubAgentTask, context: ToolContext) -> list[CallDecision]:
+def _list_decisions(child: Session, task: ChildTask, context: ToolContext) -> list[CallDecision]:
     """Return the decisions about calls that still wait in the session of a sub-agent."""
     waiting = {call.call_id for call in child.state.calls_to_decide}
     return [

@@ -9,7 +9,7 @@ import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from ....actions.ports import Model
 from ....actions.ports.events import ToolStarted
@@ -43,6 +43,8 @@ _NOBODY = "Nobody is here to approve this call. Solve the task without it."
 _FAILED = ("error", "rate_limited", "interrupted", "needs_approval", "needs_decision")
 """How a run ends that is not at fault itself, or that has to go on."""
 _MOST_DECISIONS = 100
+_NO_WORK = (AssertionError, OSError, ValueError, LookupError)
+"""What a check raises about work that is wrong or missing. Any other error is one of the check itself."""
 ORACLE = "oracle"
 """The contender that runs the solutions of the tasks."""
 OnReport = Callable[[EvaluationRun | str], None]
@@ -114,10 +116,13 @@ class EvaluationRunner:
         if self._known:
             self._report(f"{self._known} of {len(runs)} runs have ended before; they are not repeated.")
         limit = asyncio.Semaphore(self._plan.parallel)
-        async with asyncio.TaskGroup() as tasks:
-            for one in runs:
-                if one.session_id not in self._ended:
-                    tasks.create_task(self._run_limited(one, limit))
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for one in runs:
+                    if one.session_id not in self._ended:
+                        tasks.create_task(self._run_limited(one, limit))
+        except BaseExceptionGroup as several:
+            raise _find_first(several) from None
         return self.result()
 
     def result(self) -> EvaluationResult:
@@ -257,6 +262,13 @@ class EvaluationRunner:
         )  # fmt: skip
 
 
+def _find_first(several: BaseException) -> BaseException:
+    """Return the first error of several runs."""
+    while isinstance(several, BaseExceptionGroup):
+        several = cast("BaseExceptionGroup[BaseException]", several).exceptions[0]
+    return several
+
+
 async def _run_to_end(session: AgentSession[Any], message: str | None, at_call: int) -> RunResult[Any] | None:
     """Run a session; with `at_call`, interrupt it once in the call of this number, and go on."""
     if not at_call:
@@ -287,14 +299,14 @@ def _decide(call: PendingToolCall) -> CallDecision:
 
 
 async def _run_check(task: Task, place: RunPlace, solution: Solution) -> tuple[float, str]:
-    """Return the reward and what the check printed. An `AssertionError` of a function is reward 0."""
+    """Return the reward and what the check printed; a function that finds no fitting work gives 0."""
     if isinstance(task.check, str):
         return await place.run_check()
     try:
         found = task.check(solution)
         found = await found if inspect.isawaitable(found) else found
-    except AssertionError as error:
-        return 0.0, f"{error}"
+    except _NO_WORK as error:
+        return 0.0, f"{type(error).__name__}: {error}"
     return (1.0 if found is None else float(found)), ""
 
 

@@ -17,31 +17,35 @@ Find = Callable[[], Awaitable[str]]
 
 
 class RecordingModel:
-    """A model whose only reply is what a function returns. The session stores the reply like any other."""
+    """A model whose only reply is a given text. The session stores the reply like any other."""
 
     context_window = 1_000_000
 
-    def __init__(self, name: str, find: Find) -> None:
+    def __init__(self, name: str, text: str) -> None:
         self.name = name
-        self._find = find
+        self._text = text
 
     async def aclose(self) -> None:
         """Do nothing: the object holds no resource."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        text = await self._find()
         yield Reply(
-            Message(role="assistant", origin="model", blocks=(Text(text=text),)), "stop", Usage(llm_calls=1)
+            Message(role="assistant", origin="model", blocks=(Text(text=self._text),)),
+            "stop",
+            Usage(llm_calls=1),
         )
 
 
 async def record(
     opener: SessionOpener, session_id: str, title: str, workspace: Path, tags: tuple[str, ...], find: Find
 ) -> str:
-    """Return what a function found, or what an earlier process recorded; a kill in between finds it again."""
+    """Return what a function finds, or what an earlier process recorded; a kill in between finds it again.
+
+    An error of the function is raised, and nothing is recorded.
+    """
     if (found := read_record(opener.store, session_id)) is not None:
         return found
-    model = RecordingModel("evaluation/record", find)
+    model = RecordingModel("evaluation/record", await find())
     definition = Definition(instructions="", has_builtin_tools=False, has_planning=False)
     contender = Contender("record", definition=definition, is_of_program=True)
     async with opener.open_session(contender, session_id, workspace, None, model, tags) as session:

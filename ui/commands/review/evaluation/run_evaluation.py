@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from .....agent.config.data_folder import make_private
 from .....agent.config.load import load_settings
@@ -71,16 +71,7 @@ async def _run(runner: EvaluationRunner) -> int:
                 raise
             say("Stopped. What has ended is kept; the same command goes on.")
             return exit_code(signals.received)
-        except BaseExceptionGroup as several:
-            raise _find_first(several) from None
     return 0
-
-
-def _find_first(several: BaseException) -> BaseException:
-    """Return the first error of several runs."""
-    while isinstance(several, BaseExceptionGroup):
-        several = cast("BaseExceptionGroup[BaseException]", several).exceptions[0]
-    return several
 
 
 def _list_contenders(command: EvalCommand, settings: Settings, overrides: Overrides) -> Iterator[Contender]:
