@@ -24,7 +24,7 @@ from .task_folder import list_workspace_files
 _MOST_OUTPUT_BYTES = 20_000_000
 _MOST_TEXT_BYTES = 4_000
 _TIMED_OUT = 124
-_PATHS = re.compile(r"(?<![\w./$}-])/(app|tests|solution|logs/verifier)(?![\w.-])")
+_PATHS = re.compile(r"(?<![\w./$}-])/(app|tests|solution|logs/verifier)(?![\w-]|\.\w)")
 """The paths that scripts of harbor have in their container."""
 
 
