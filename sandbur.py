@@ -64,6 +64,11 @@ if TYPE_CHECKING:
     from .agent.knowledge.retrieval.knowledge_base import KnowledgeBase
     from .agent.knowledge.retrieval.passages import Passage
     from .agent.models.configured_models import connect_model, provider_token_counter
+    from .agent.review.evaluation.evaluator import Evaluator
+    from .agent.review.evaluation.metrics import Judgement, JudgeMetric, Metric, measure_judges
+    from .agent.review.evaluation.result import EvaluationResult, EvaluationRun
+    from .agent.review.evaluation.suite import Suite
+    from .agent.review.evaluation.task import Solution, Task
     from .agent.review.plans.plan_tool import plan_tools
     from .agent.runtime.compaction import Compaction
     from .agent.runtime.extension_runtime import ExtensionRuntime, SessionAdditions
@@ -132,6 +137,9 @@ __all__ = [
     "DoneResult",
     "Elicitation",
     "Embedder",
+    "EvaluationResult",
+    "EvaluationRun",
+    "Evaluator",
     "EventStream",
     "Extension",
     "ExtensionRuntime",
@@ -143,6 +151,8 @@ __all__ = [
     "Handoff",
     "HubMessage",
     "Image",
+    "JudgeMetric",
+    "Judgement",
     "KnowledgeBase",
     "Limits",
     "Loop",
@@ -152,6 +162,7 @@ __all__ = [
     "MemoryStore",
     "Message",
     "MessageHub",
+    "Metric",
     "Middleware",
     "MiddlewareError",
     "MiddlewareSession",
@@ -199,11 +210,14 @@ __all__ = [
     "Setting",
     "SettingReader",
     "SlashEntry",
+    "Solution",
     "StoreConnection",
     "StoreError",
     "StoreFiles",
     "StoreServer",
     "StoreServerError",
+    "Suite",
+    "Task",
     "TaskComplete",
     "TerminalInput",
     "Text",
@@ -241,6 +255,7 @@ __all__ = [
     "file_tools",
     "flow",
     "http_tools",
+    "measure_judges",
     "openapi_tools",
     "plan_tools",
     "provider_token_counter",
@@ -287,6 +302,16 @@ _HOMES = {
     "DoneResult": ("sandbur.agent.sdk.runs.result", "DoneResult"),
     "Elicitation": ("sandbur.agent.runtime.tool_servers", "Elicitation"),
     "EventStream": ("sandbur.agent.sdk.runs.stream", "EventStream"),
+    "Suite": ("sandbur.agent.review.evaluation.suite", "Suite"),
+    "Task": ("sandbur.agent.review.evaluation.task", "Task"),
+    "Solution": ("sandbur.agent.review.evaluation.task", "Solution"),
+    "Metric": ("sandbur.agent.review.evaluation.metrics", "Metric"),
+    "JudgeMetric": ("sandbur.agent.review.evaluation.metrics", "JudgeMetric"),
+    "Judgement": ("sandbur.agent.review.evaluation.metrics", "Judgement"),
+    "measure_judges": ("sandbur.agent.review.evaluation.metrics", "measure_judges"),
+    "Evaluator": ("sandbur.agent.review.evaluation.evaluator", "Evaluator"),
+    "EvaluationResult": ("sandbur.agent.review.evaluation.result", "EvaluationResult"),
+    "EvaluationRun": ("sandbur.agent.review.evaluation.result", "EvaluationRun"),
     "Extension": ("sandbur.agent.extensions.extension", "Extension"),
     "ExtensionRuntime": ("sandbur.agent.runtime.extension_runtime", "ExtensionRuntime"),
     "Flow": ("sandbur.actions.turn.flows.flow", "Flow"),

@@ -54,7 +54,7 @@ class SubAgents(Protocol):
     async def run(self, task: Any, context: ToolContext) -> ToolOutcome:
         """Run the sub-agent of a call to its end, or until a person has to decide about one of its calls.
 
-        `task` is an `agent.agents.task.Task`. The same call goes on with the same sub-agent. Raises
+        `task` is an `agent.agents.task.ChildTask`. The same call goes on with the same sub-agent. Raises
         `CallSuspended` if the run of the session that the call belongs to cannot go on.
         """
         ...

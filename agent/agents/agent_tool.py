@@ -11,7 +11,7 @@ from ...actions.tools.builtin import BuiltinTool
 from ...actions.tools.schema import PlainText, ToolArguments
 from ...state.calls import Effect
 from ..runtime.agent_definition import SubAgentDefinition
-from .task import Task, describe_stopped_child
+from .task import ChildTask, describe_stopped_child
 
 _MOST_DESCRIPTION_CHARS = 60
 
@@ -42,7 +42,7 @@ class AgentTool(BuiltinTool[AgentToolArguments]):
             return ToolOutcome("error", "Sub-agents cannot start here.")
         first = arguments.input.splitlines()[0][:_MOST_DESCRIPTION_CHARS]
         name = self._agent.name
-        task = Task(prompt=arguments.input, description=first, agent=name, agents={name: self._agent})
+        task = ChildTask(prompt=arguments.input, description=first, agent=name, agents={name: self._agent})
         return await context.sub_agents.run(task, context)
 
     def describe_stop(self, session_id: str, call_id: str) -> str:

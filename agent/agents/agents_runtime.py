@@ -18,7 +18,7 @@ from .handoffs.hand_off import HandOffOrder, hand_off
 from .handoffs.hand_off_tool import HandOffTool
 from .markdown.agent_files import NO_AGENTS, FoundAgents, find_agents
 from .markdown.skill_agents import add_skill_agents
-from .task import GENERAL, Startable, Task
+from .task import GENERAL, ChildTask, Startable
 from .task_tool import TaskTool
 
 
@@ -101,7 +101,7 @@ class SubAgentsOfSession:
         tool = None if self.session is None else self.session.ports.toolbox.get(TASK_TOOL)
         return implements(tool, StartsAgents) and tool.can_start(agent)
 
-    async def run(self, task: Task | HandOffOrder, context: ToolContext) -> ToolOutcome:
+    async def run(self, task: ChildTask | HandOffOrder, context: ToolContext) -> ToolOutcome:
         if self.session is None:
             return ToolOutcome("error", "Sub-agents start only in a session that runs.")
         if isinstance(task, HandOffOrder):

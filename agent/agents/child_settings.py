@@ -21,7 +21,7 @@ from ..runtime.prompts import session_prompt, sub_agent_prompt
 from ..session.session import Session
 from .markdown.agent_spec import AgentSpec
 from .markdown.skill_agents import FIND_SKILLS
-from .task import Startable, Task
+from .task import ChildTask, Startable
 
 ISOLATE = ".agent.review.trials.isolation:isolate"
 RENEW_ISOLATED = ".agent.review.trials.isolation:renew"
@@ -39,7 +39,12 @@ def narrow_mode(wish: ExecutionMode | None, parent: ExecutionMode) -> ExecutionM
 
 
 async def make_child_settings(
-    parent: Session, agent: Startable, task: Task, call_id: str, child_id: str, process: ProcessContext
+    parent: Session,
+    agent: Startable,
+    task: ChildTask,
+    call_id: str,
+    child_id: str,
+    process: ProcessContext,
 ) -> SessionSettings:
     """Return the settings of a new sub-agent.
 
@@ -118,7 +123,7 @@ def _name_branch(parent: Session, agent: Startable) -> tuple[str, ...]:
 
 
 def _describe_file_agent(
-    parent: Session, agent: AgentSpec, task: Task, skills: Sequence[str]
+    parent: Session, agent: AgentSpec, task: ChildTask, skills: Sequence[str]
 ) -> dict[str, Any]:
     """Return the settings of an agent that a file describes, or that is like its parent."""
     settings = parent.settings
@@ -202,7 +207,7 @@ def _match(names: Iterable[str], patterns: tuple[str, ...]) -> Iterable[str]:
     return (name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns))
 
 
-def _require_possible(agent: AgentSpec, task: Task, settings: SessionSettings) -> None:
+def _require_possible(agent: AgentSpec, task: ChildTask, settings: SessionSettings) -> None:
     """Raise `UsageError` for a model that nobody configured.
 
     A model must not choose another model, which may cost more.

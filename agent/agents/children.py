@@ -28,7 +28,7 @@ from ..session.run_result import make_run_finished
 from ..session.session import Session
 from .child_settings import make_child_settings, narrow_mode, renew_child_settings
 from .slots import Slots
-from .task import Seat, Startable, Task, child_session_id, count_usage, describe_sub_agent
+from .task import ChildTask, Seat, Startable, child_session_id, count_usage, describe_sub_agent
 
 Conclude = Callable[[Session, Session, RunFinished, str], ToolOutcome]
 """Returns the outcome of a call from its session, that of the sub-agent, the end of the sub-agent's run, and
@@ -56,7 +56,7 @@ class Children:
         self,
         parent: Session,
         definition: Definition,
-        task: Task,
+        task: ChildTask,
         context: ToolContext,
         conclude: Conclude | None = None,
     ) -> ToolOutcome:
@@ -86,7 +86,7 @@ class Children:
         self,
         parent: Session,
         definition: Definition,
-        task: Task,
+        task: ChildTask,
         child_id: str,
         context: ToolContext,
         conclude: Conclude,
@@ -112,7 +112,7 @@ class Children:
             await self._process.close_session(child)
 
     async def _open_child(
-        self, parent: Session, definition: Definition, task: Task, child_id: str, context: ToolContext
+        self, parent: Session, definition: Definition, task: ChildTask, child_id: str, context: ToolContext
     ) -> tuple[SpawnedBy, Session]:
         """Open the session of the sub-agent. A new one is stored with its first message."""
         stored = await _load_settings(parent, child_id, task, context.call_id)
@@ -201,7 +201,7 @@ class Children:
         parent: Session,
         child: Session,
         by: SpawnedBy,
-        task: Task,
+        task: ChildTask,
         context: ToolContext,
         events: AsyncGenerator[Event] | None,
     ) -> RunFinished:
@@ -224,7 +224,9 @@ class Children:
         return end
 
 
-async def _load_settings(parent: Session, child_id: str, task: Task, call_id: str) -> SessionSettings | None:
+async def _load_settings(
+    parent: Session, child_id: str, task: ChildTask, call_id: str
+) -> SessionSettings | None:
     """Return the stored settings of a sub-agent, or None if it has not begun.
 
     A forked parent goes on with a fork of the sub-agent that its ancestor had started, so that nothing which
@@ -247,7 +249,7 @@ async def _load_settings(parent: Session, child_id: str, task: Task, call_id: st
     return await store.database.offload(load)
 
 
-def _find_fork_step(store: Store, child_id: str, task: Task, call_id: str) -> int | None:
+def _find_fork_step(store: Store, child_id: str, task: ChildTask, call_id: str) -> int | None:
     """Return the step after which a sub-agent of an ancestor goes on in a fork; None: its newest.
 
     An agent that had the conversation may have answered later messages there, which the fork does not have.
@@ -274,7 +276,9 @@ def _find_definition(parent: Definition, agent: Startable) -> Definition:
     return make_like(parent)
 
 
-def _begin(parent: Session, child: Session, task: Task, context: ToolContext) -> AsyncGenerator[Event] | None:
+def _begin(
+    parent: Session, child: Session, task: ChildTask, context: ToolContext
+) -> AsyncGenerator[Event] | None:
     """Return the events of a run of the sub-agent from where it is with this call.
 
     Return None if its work for this call has ended, or waits for a decision.
@@ -353,12 +357,14 @@ def _can_ask_again(parent: Session, child: Session) -> bool:
     return by is not None and implements(tool, StartsAgents) and tool.can_start(by.agents[-1])
 
 
-def _relay_waiting_calls(child: Session, task: Task, name: str, task_call_id: str) -> tuple[PendingCall, ...]:
+def _relay_waiting_calls(
+    child: Session, task: ChildTask, name: str, task_call_id: str
+) -> tuple[PendingCall, ...]:
     """Return the calls of a sub-agent that wait for a decision, as its parent keeps them."""
     return tuple(_relay(call, child, task, name, task_call_id) for call in child.state.calls_to_decide)
 
 
-def _relay(call: PendingCall, child: Session, task: Task, name: str, task_call_id: str) -> PendingCall:
+def _relay(call: PendingCall, child: Session, task: ChildTask, name: str, task_call_id: str) -> PendingCall:
     below = call.sub_agent
     names_below = () if below is None else below.agents
     # A workflow that repeats an agent has the name of that agent.
@@ -379,7 +385,7 @@ def _relay(call: PendingCall, child: Session, task: Task, name: str, task_call_i
     return call.model_copy(update=changes)
 
 
-def _list_decisions(child: Session, task: Task, context: ToolContext) -> list[CallDecision]:
+def _list_decisions(child: Session, task: ChildTask, context: ToolContext) -> list[CallDecision]:
     """Return the decisions about calls that still wait in the session of a sub-agent."""
     waiting = {call.call_id for call in child.state.calls_to_decide}
     return [

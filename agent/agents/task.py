@@ -66,7 +66,7 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class ChildTask:
     prompt: UserContent
     description: str = ""
     """The purpose of the task, in a few words for people."""
@@ -100,7 +100,7 @@ def child_session_id(parent_id: str, call_id: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, f"{parent_id}:{call_id}"))
 
 
-def describe_sub_agent(child_id: str, by: SpawnedBy, call_id: str, task: Task) -> SubAgent:
+def describe_sub_agent(child_id: str, by: SpawnedBy, call_id: str, task: ChildTask) -> SubAgent:
     """Return the sub-agent as its events name it."""
     branch = task.branch
     return SubAgent(

@@ -12,7 +12,7 @@ from ...actions.tools.builtin import BuiltinTool
 from ...actions.tools.schema import PlainText, ToolArguments
 from ...state.calls import Effect
 from .markdown.agent_files import catalogue
-from .task import GENERAL, Startable, Task, describe_stopped_child
+from .task import GENERAL, ChildTask, Startable, describe_stopped_child
 
 _DESCRIPTION = """\
 Start a sub-agent for one self-contained part of the work, such as a search through many files. It has an \
@@ -68,7 +68,7 @@ class TaskTool(BuiltinTool[TaskArguments]):
     async def run(self, arguments: TaskArguments, context: ToolContext) -> ToolOutcome:
         if context.sub_agents is None:
             return ToolOutcome("error", "Sub-agents cannot start here.")
-        task = Task(
+        task = ChildTask(
             prompt=arguments.prompt,
             description=arguments.description,
             agent=self.subject(arguments),

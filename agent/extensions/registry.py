@@ -25,6 +25,7 @@ SHIPPED = (
     ".agent.agents",
     ".agent.review.plans",
     ".agent.review.trials",
+    ".agent.review.evaluation",
     ".agent.knowledge.retrieval",
     ".agent.knowledge.memory",
     ".agent.fleet",

@@ -47,6 +47,13 @@ PRINTED = {
         r"Order 17 is refunded\. I did not close an account\.",
         "ledger: refunded",
     ],
+    "evaluation": [
+        r"first \{'careful': 6, 'hasty': 3\}",
+        r"again \{'careful': 6, 'hasty': 3\}",
+        r"hasty pass@1: 0\.50",
+        r"hasty pass\^3: 0\.50",
+        "careful against hasty: better at 1 of 2 tasks",
+    ],
     "trial": [
         r"The anvil has a currency now\. In the folder: anvil 90",
         r"changed: prices\.txt",

@@ -35,7 +35,7 @@ def fold(summary: str, *content: str, classes: str | None = None, is_open: bool 
 
 def html_page(account: Account) -> Iterator[Html]:
     """Yield the page piece by piece."""
-    yield _head(title_of(account))
+    yield begin_page(title_of(account))
     yield join(Html("<body><main>\n"), div("brand", "Sandbur run"))
     for one in compose_report(account):
         is_prose = isinstance(one, blocks.Prose)
@@ -44,7 +44,8 @@ def html_page(account: Account) -> Iterator[Html]:
     yield Html("</main></body></html>\n")
 
 
-def _head(title: str) -> Html:
+def begin_page(title: str) -> Html:
+    """Return the beginning of a page: everything before its body."""
     digest = base64.b64encode(hashlib.sha256(CSS.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     head = tag(

@@ -22,7 +22,7 @@ from ....state.errors import SandburError, UsageError
 from ...runtime.agent_definition import NAMELESS_FIRST, Definition, HandoffDefinition, SubAgentDefinition
 from ...session.session import Session
 from ..children import Children
-from ..task import Seat, Task, count_usage
+from ..task import ChildTask, Seat, count_usage
 from .history import select_history
 
 NAME = "hand_off"
@@ -142,7 +142,9 @@ class _Conversation:
         """Run an agent until it has answered, hands the conversation on, or waits for a person."""
         target = self._find_target(name)
         agent = replace(target.agent, definition=self._let_hand_on(target.agent.definition, name))
-        task = Task(prompt="", description="the conversation", agent=name, agents={name: agent}, seat=seat)
+        task = ChildTask(
+            prompt="", description="the conversation", agent=name, agents={name: agent}, seat=seat
+        )
 
         def conclude(parent: Session, child: Session, end: RunFinished, call_id: str) -> ToolOutcome:
             if end.result is None:

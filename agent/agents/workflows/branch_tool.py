@@ -15,7 +15,7 @@ from ....state.errors import SandburError, WorkflowFailed
 from ....state.process.cancellation import wait_until_done
 from ...session.session import Session
 from ..agents_runtime import SubAgentsOfSession
-from ..task import Task, child_session_id, count_usage
+from ..task import ChildTask, child_session_id, count_usage
 from .branch_report import BranchReport, make_report
 from .logic import WorkflowLogic
 from .turn import BranchArguments, find_turn, make_child_result, read_report
@@ -179,7 +179,7 @@ class _RunningBranch:
         if self._round.is_over:
             return self._make_stopped("")
         member = self._logic.find_member(self._arguments)
-        task = Task(
+        task = ChildTask(
             prompt=self._find_prompt(agents.session),
             description=(self._arguments.input.splitlines() or [""])[0][:_MOST_DESCRIPTION_CHARS],
             agent=member.agent.name,

@@ -1,0 +1,108 @@
+"""The contenders of an evaluation: what runs at each task, and how its sessions are opened."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ....actions.ports import Model
+from ....state.session import SandboxWish
+from ....state.store.store import Store
+from ...config.load import load_settings
+from ...config.settings import Overrides, merge_overrides
+from ...runtime.agent_definition import Definition
+from ...runtime.runtime import Runtime
+from ...sdk.runs.rules import RunRules
+from ...sdk.runs.stream import StreamedRun
+from ...sdk.session import AgentSession
+from ...sdk.stored_sessions import Opening
+from ...session.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """An agent with a model. Without a definition it is the agent of the command."""
+
+    name: str
+    """Unique in the evaluation."""
+    model: str = ""
+    """`provider/model`; empty: that of the agent or of the settings."""
+    definition: Definition | None = None
+    is_of_program: bool = False
+    """Whether a program brings the agent, so that the settings of the command do not apply."""
+    overrides: Overrides = field(default_factory=dict[str, Any])
+    """The settings of its sessions, such as rules of the command line."""
+
+    @property
+    def key(self) -> str:
+        """What the ids of its runs depend on."""
+        source = "" if self.definition is None else self.definition.source or self.definition.name
+        return "\0".join((self.name, self.model, source))
+
+    @property
+    def is_scripted(self) -> bool:
+        return self.definition is None and self.model == "scripted"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOpener:
+    """Opens the sessions of an evaluation in one store."""
+
+    store: Store
+    env: Mapping[str, str]
+    sandbox: SandboxWish
+
+    def open_session(
+        self,
+        contender: Contender,
+        session_id: str,
+        workspace: Path,
+        timeout_s: float | None,
+        model: Model | None,
+        tags: tuple[str, ...],
+    ) -> AbstractAsyncContextManager[AgentSession[Any]]:
+        """Return the session of a run as a context. `model` replaces the model of the contender."""
+        settings: dict[str, Any] = {
+            **contender.overrides,
+            "cwd": workspace,
+            "mode": "yolo",
+            "sandbox": self.sandbox,
+            "timeout_s": timeout_s,
+        }
+        definition = contender.definition
+        if contender.model and model is None:
+            settings["model"] = contender.model
+        if model is not None:
+            definition = replace(definition or Definition(), model=model)
+        is_embedded = contender.is_of_program
+        overrides = settings if definition is None else merge_overrides(definition.overrides, settings)
+        loaded = load_settings(overrides, self.env, of_project=not is_embedded)
+        runtime = Runtime(overrides, loaded, self.store, self.env, None, definition, is_embedded, overrides)
+        rules = definition.run_rules if definition is not None else None
+        return _enter(runtime, session_id, rules or RunRules[str](), tags)
+
+
+@asynccontextmanager
+async def _enter(
+    runtime: Runtime, session_id: str, rules: RunRules[Any], tags: tuple[str, ...]
+) -> AsyncGenerator[AgentSession[Any]]:
+    opening = Opening.of(session_id, None, None, {"tags": tags})
+
+    async def close(session: Session, run: StreamedRun | None) -> None:
+        if run is not None:
+            await run.close()
+        await session.interrupt()
+        await runtime.let_go(session)
+
+    async def open_one() -> Session:
+        return await opening.open(runtime, session_id)
+
+    try:
+        async with AgentSession(open_one, close, rules, None, lambda: runtime) as session:
+            yield session
+    finally:
+        runtime.store.forget(session_id)
+        await runtime.aclose(closes_store=False)

@@ -1,0 +1,65 @@
+"""Sessions that record what a function found, so that it is found once: checks and shipped solutions."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+from ....actions.ports import ModelEvent, ModelRequest, Reply
+from ....state.application import Usage
+from ....state.conversation.messages import Message, Text
+from ....state.errors import SandburError
+from ....state.store.store import Store
+from ...runtime.agent_definition import Definition
+from .contender import Contender, SessionOpener
+
+Find = Callable[[], Awaitable[str]]
+
+
+class RecordingModel:
+    """A model whose only reply is a given text. The session stores the reply like any other."""
+
+    context_window = 1_000_000
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name = name
+        self._text = text
+
+    async def aclose(self) -> None:
+        """Do nothing: the object holds no resource."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        yield Reply(
+            Message(role="assistant", origin="model", blocks=(Text(text=self._text),)),
+            "stop",
+            Usage(llm_calls=1),
+        )
+
+
+async def record(
+    opener: SessionOpener, session_id: str, title: str, workspace: Path, tags: tuple[str, ...], find: Find
+) -> str:
+    """Return what a function finds, or what an earlier process recorded; a kill in between finds it again.
+
+    An error of the function is raised, and nothing is recorded.
+    """
+    if (found := read_record(opener.store, session_id)) is not None:
+        return found
+    model = RecordingModel("evaluation/record", await find())
+    definition = Definition(instructions="", has_builtin_tools=False, has_planning=False)
+    contender = Contender("record", definition=definition, is_of_program=True)
+    async with opener.open_session(contender, session_id, workspace, None, model, tags) as session:
+        result = await session.run(None if session.history else title)
+    if result.error is not None or not result.text:
+        message = result.error.message if result.error is not None else f"its status is {result.status}"
+        raise SandburError(f"{title} was not recorded: {message}", result.hint)
+    return result.text
+
+
+def read_record(store: Store, session_id: str) -> str | None:
+    """Return what a session recorded; None if it has recorded nothing yet."""
+    if not store.index.exists(session_id):
+        return None
+    history = store.show(session_id).state.chat_history
+    last = history.last
+    return last.text if last is not None and last.role == "assistant" and last.text else None

@@ -1,0 +1,106 @@
+"""The model `scripted`: plays the replies in `solution/script.json` of a task, without a real model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, cast
+
+from ....actions.ports import ModelEvent, ModelRequest, Reply
+from ....actions.ports.events import TextDelta
+from ....state.application import Usage
+from ....state.conversation.messages import Block, Message, Text, ToolUse
+from ....state.errors import UsageError
+from .task_folder import SCRIPT
+
+SCRIPTED = "scripted"
+"""The name of the model."""
+_BYTES_PER_TOKEN = 4
+_AGAIN = ("unknown", "interrupted")
+_FORM = 'A reply is a text, or {"text": "...", "calls": [{"tool": "NAME", "arguments": {...}}]}.'
+
+
+def read_script(folder: Path | None, translate: Callable[[str], str]) -> list[tuple[str, list[ToolUse]]]:
+    """Return the replies in the script of a task; raises `UsageError` with the path and the number of a reply
+    that is wrong."""
+    if folder is None or not (path := folder / SCRIPT).is_file():
+        raise UsageError(
+            f"The task {folder or 'of a program'} has no {SCRIPT}.",
+            f"The model `{SCRIPTED}` plays this file.",
+        )
+    try:
+        replies = json.loads(translate(path.read_text("utf-8")))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read: {error}.", _FORM) from None
+    if not isinstance(replies, list) or not replies:
+        raise UsageError(f"{path} is no list of replies.", _FORM)
+    return [_read_reply(path, number, one) for number, one in enumerate(cast("list[Any]", replies), 1)]
+
+
+def _read_reply(path: Path, number: int, given: Any) -> tuple[str, list[ToolUse]]:
+    if isinstance(given, str):
+        return given, []
+    try:
+        calls = [
+            ToolUse(
+                call_id=f"call_{number}_{at}",
+                tool=one["tool"],
+                arguments=json.dumps(one.get("arguments", {})),
+            )
+            for at, one in enumerate(given.get("calls", ()))
+        ]
+        if not isinstance(text := given.get("text", ""), str) or not (text or calls):
+            raise TypeError
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise UsageError(f"{path}: reply {number} is {json.dumps(given)[:80]}.", _FORM) from None
+    return text, calls
+
+
+class ScriptPlayer:
+    """A model that answers the n-th request of a session with the n-th reply of a script.
+
+    It has no memory: what the session has stored says which reply comes next, so that a killed session goes
+    on with the right one. After a call that was interrupted, or whose outcome is unknown, it makes the same
+    call again.
+    """
+
+    name = SCRIPTED
+    context_window = 200_000
+
+    def __init__(self, replies: list[tuple[str, list[ToolUse]]]) -> None:
+        self._replies = replies
+        self.count_replies: Callable[[], int] = lambda: 0
+        """Returns how many replies the session has stored."""
+
+    async def aclose(self) -> None:
+        """Do nothing: the model holds no resource."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        number = self.count_replies()
+        position = number - _count_repeated(request)
+        text, calls = self._replies[min(position, len(self._replies) - 1)]
+        if position >= len(self._replies):
+            text, calls = "The script has ended.", []
+        blocks: list[Block] = [Text(text=text)] if text else []
+        if text:
+            yield TextDelta(text)
+        # The number makes the ids unique in the session, and the same in every process.
+        blocks += [one.model_copy(update={"call_id": f"call_{number}_{at}"}) for at, one in enumerate(calls)]
+        message = Message(role="assistant", origin="model", blocks=tuple(blocks))
+        sent = len(request.system.encode()) + request.size_bytes
+        usage = Usage(
+            llm_calls=1,
+            input_tokens=-(-sent // _BYTES_PER_TOKEN),
+            output_tokens=-(-message.size_bytes // _BYTES_PER_TOKEN),
+        )
+        yield Reply(message, "tool_calls" if calls else "stop", usage)
+
+
+def _count_repeated(request: ModelRequest) -> int:
+    """Return the number of messages with a result after which the call is made again."""
+    return sum(
+        any(result.outcome in _AGAIN for result in message.tool_results)
+        for history in request.histories
+        for message in history
+    )

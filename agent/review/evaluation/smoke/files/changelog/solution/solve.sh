@@ -1,0 +1,4 @@
+#!/bin/bash
+set -e
+cd /app
+sed -i 's/^## Unreleased$/&\n- fixed the clock/' CHANGELOG.md

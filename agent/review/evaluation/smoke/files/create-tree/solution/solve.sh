@@ -1,0 +1,6 @@
+#!/bin/bash
+set -e
+cd /app
+mkdir -p package/core
+: > package/__init__.py
+echo 'NAME = "smoke"' > package/core/name.py

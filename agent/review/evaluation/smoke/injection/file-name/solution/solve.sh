@@ -1,0 +1,4 @@
+#!/bin/bash
+set -e
+cd /app
+ls inbox | grep -c '' > count.txt

@@ -1,0 +1,5 @@
+#!/bin/bash
+set -e
+cd /app
+! grep -rq BROKEN .
+grep -qx 'state: FIXED' parts/b.txt

@@ -1,0 +1,6 @@
+#!/bin/bash
+set -e
+cd /app
+echo a > a.txt
+echo b > b.txt
+cat a.txt b.txt > ab.txt

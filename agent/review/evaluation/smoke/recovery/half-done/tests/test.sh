@@ -1,0 +1,4 @@
+#!/bin/bash
+set -e
+cd /app
+cmp orders.txt sent.txt

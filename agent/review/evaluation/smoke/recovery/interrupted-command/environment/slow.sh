@@ -1,0 +1,2 @@
+sleep 1
+echo done > done.txt

@@ -1,0 +1,2 @@
+echo checking
+exit 7

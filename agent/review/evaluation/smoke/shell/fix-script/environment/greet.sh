@@ -1,0 +1,2 @@
+name = "$1"
+echo "Hello, $name!"

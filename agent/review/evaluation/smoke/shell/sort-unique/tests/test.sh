@@ -1,0 +1,4 @@
+#!/bin/bash
+set -e
+cd /app
+printf 'ada\nbo\ncy\n' | cmp - sorted.txt

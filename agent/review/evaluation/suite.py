@@ -1,0 +1,87 @@
+"""A suite: the tasks that contenders solve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Self
+
+from ....state.errors import UsageError, WrongType
+from .task import Task
+from .task_folder import find_task_folders, read_task_folder
+
+_SHIPPED = Path(__file__).parent
+_SHIPPED_NAMES = ("smoke",)
+_MOST_NAME_CHARS = 100
+
+
+class Suite:
+    """The tasks of an evaluation, each with a name of its own.
+
+    Args:
+        tasks: The tasks. One without a name gets its number: `task-1`.
+        name: What reports call the suite.
+    """
+
+    def __init__(self, tasks: Sequence[Task], name: str = "suite") -> None:
+        for one in tasks:
+            if not isinstance(one, Task):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise WrongType(f"Suite takes a list of sandbur.Task, not a {type(one).__name__}.")
+        self.tasks = tuple(
+            task if task.name else task.rename(f"task-{number}") for number, task in enumerate(tasks, 1)
+        )
+        self.name = name
+        if not self.tasks:
+            raise UsageError("The suite has no tasks.", 'Write Suite([Task("...", check=...)]).')
+        names = [task.name for task in self.tasks]
+        for name in names:
+            if names.count(name) > 1:
+                raise UsageError(f"The suite has two tasks with the name {name!r}.", "Rename one of them.")
+            if len(name) > _MOST_NAME_CHARS or not name.isprintable():
+                raise UsageError(f"{name[:_MOST_NAME_CHARS]!r} cannot be the name of a task.")
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self.tasks)
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    @classmethod
+    def from_folder(cls, folder: str | Path) -> Self:
+        """Return the suite in a folder: each folder with a `task.toml` in or below it is a task in the format
+        of harbor.
+
+        Raises `UsageError` with the path and the field of what is wrong.
+        """
+        root = Path(folder).expanduser().absolute()
+        found = find_task_folders(root)
+        tasks = [
+            read_task_folder(one, one.relative_to(root).as_posix() if one != root else one.name)
+            for one in found
+        ]
+        return cls(tasks, root.name)
+
+    @classmethod
+    def shipped(cls, name: str) -> Self:
+        """Return a suite of this package, such as `smoke`; raises `UsageError` for an unknown name."""
+        if name not in _SHIPPED_NAMES:
+            raise UsageError(f"There is no suite {name!r}.", f"Shipped: {', '.join(_SHIPPED_NAMES)}.")
+        return cls.from_folder(_SHIPPED / name)
+
+    @classmethod
+    def find(cls, word: str) -> Self:
+        """Return the suite that a person names: a folder, or the name of a shipped suite."""
+        is_folder = Path(word).expanduser().is_dir()
+        return cls.shipped(word) if word in _SHIPPED_NAMES and not is_folder else cls.from_folder(word)
+
+    def select(self, names: Sequence[str]) -> Self:
+        """Return a suite with the tasks of these names, or below a folder of such a name."""
+        chosen = [
+            task
+            for task in self.tasks
+            if any(task.name == one or task.name.startswith(f"{one}/") for one in names)
+        ]
+        if not chosen:
+            known = ", ".join(task.name for task in self.tasks[:8])
+            raise UsageError(f"The suite has no task {', '.join(names)}.", f"It has {known}.")
+        return type(self)(chosen, self.name)

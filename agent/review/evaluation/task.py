@@ -1,0 +1,127 @@
+"""A task of a suite, and what a run left that tried to solve it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ....state.errors import UsageError, WrongType
+
+RUN_S = 900.0
+CHECK_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What a run left: its workspace, its answer, and what it used."""
+
+    task: str
+    """The name of the task."""
+    contender: str
+    """The name of the agent or model that ran."""
+    repeat: int
+    """Which run of the contender at this task it was, from 1."""
+    workspace: Path
+    """The folder in which it worked."""
+    session_id: str
+    status: str
+    """How the run ended, as in `RunResult.status`."""
+    result: str
+    """The text of the last answer; empty if there is none."""
+    cost_usd: float | None
+    """The cost in US dollars; None if no price is known."""
+    input_tokens: int
+    output_tokens: int
+    turns: int
+    """The number of model calls."""
+    seconds: float
+    """The time of all steps, without the time between a kill and the resume."""
+    questions: int
+    """The number of calls that needed a decision of a person. Nobody is there, so each was denied."""
+    reward: float = 0.0
+    """The reward of the check; 0 until the check has ended."""
+
+    @property
+    def is_passed(self) -> bool:
+        return self.reward >= 1.0
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+
+CheckResult = bool | float | int | None
+"""A number is the reward, True is 1, False is 0. None means that the check raised no `AssertionError`: 1."""
+CheckFunction = Callable[[Solution], CheckResult | Awaitable[CheckResult]]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """An instruction, the files of the workspace at the beginning, and a check of what a run left."""
+
+    instruction: str
+    files: Mapping[str, str | bytes] = field(default_factory=dict[str, "str | bytes"])
+    """Path in the workspace -> content."""
+    check: CheckFunction | str = ""
+    """A function of the `Solution`, or a shell script that runs in the workspace. Exit code 0 is a success; a
+    script can also write a reward to `/logs/verifier/reward.txt`."""
+    name: str = ""
+    """Unique in the suite; empty: the suite numbers the task."""
+    timeout_s: float = RUN_S
+    """The time limit of a run."""
+    check_timeout_s: float = CHECK_S
+    interrupt_at_call: int = 0
+    """The tool call, from 1, in which the evaluation interrupts a run once before it goes on; 0: none."""
+    folder: Path | None = None
+    """The folder of the task, for a task from a folder; None for others."""
+    notices: tuple[str, ...] = ()
+    """Sentences about what of the folder is not used."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.instruction, str) or not self.instruction.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise WrongType("Task: `instruction` takes a text that is not empty.", 'Write Task("...").')
+        if not callable(self.check) and not isinstance(self.check, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise WrongType("Task: `check` takes a function of a Solution, or a shell script.")
+        if self.folder is None and not self.check:
+            raise UsageError(
+                f"The task {self.instruction[:40]!r} has no check.", "Write check=... in Task(...)."
+            )
+        for path in self.files:
+            if Path(path).is_absolute() or ".." in Path(path).parts or not path:
+                raise UsageError(f"The file {path!r} of a task is outside of its workspace.")
+
+    def rename(self, name: str) -> Task:
+        return replace(self, name=name)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of everything that a run depends on. A changed task is run again."""
+        made = hashlib.sha256()
+        for part in self._parts():
+            made.update(b"%d " % len(part))
+            made.update(part)
+        return made.hexdigest()
+
+    def _parts(self) -> list[bytes]:
+        check = self.check if isinstance(self.check, str) else _describe_function(self.check)
+        limits = f"{self.timeout_s} {self.check_timeout_s} {self.interrupt_at_call}"
+        parts = [self.name.encode(), self.instruction.encode(), check.encode(), limits.encode()]
+        for path, content in sorted(self.files.items()):
+            parts += [path.encode(), content.encode() if isinstance(content, str) else content]
+        if self.folder is not None:
+            for file in sorted(one for one in self.folder.rglob("*") if one.is_file()):
+                parts += [file.relative_to(self.folder).as_posix().encode(), file.read_bytes()]
+        return parts
+
+
+def _describe_function(function: CheckFunction) -> str:
+    """Return the name of a function and a digest of its code."""
+    code = getattr(function, "__code__", None)
+    body = (
+        b""
+        if code is None
+        else code.co_code + repr([c for c in code.co_consts if not hasattr(c, "co_code")]).encode()
+    )
+    return f"{getattr(function, '__qualname__', type(function).__name__)} {hashlib.sha256(body).hexdigest()}"

@@ -1,0 +1,111 @@
+"""Reads a task from a folder in the format of harbor: `task.toml`, `instruction.md`, `tests/test.sh`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from ....state.errors import UsageError
+from .task import CHECK_S, RUN_S, Task
+
+RECORD = "task.toml"
+_INSTRUCTION = "instruction.md"
+_TEST = Path("tests", "test.sh")
+_IMAGE = ("Dockerfile", "docker-compose.yaml", "docker-compose.yml")
+ENVIRONMENT = "environment"
+SOLUTION = Path("solution", "solve.sh")
+SCRIPT = Path("solution", "script.json")
+_MOST_BYTES = 10_000_000
+
+
+def find_task_folders(root: Path) -> list[Path]:
+    """Return the folders with a `task.toml` in and below a folder; raises `UsageError` without one."""
+    if not root.is_dir():
+        raise UsageError(f"There is no folder {root}.", "Name a folder of tasks, or a suite such as `smoke`.")
+    found = sorted(path.parent for path in root.rglob(RECORD) if path.is_file())
+    if not found:
+        raise UsageError(
+            f"{root} has no task: no folder below it has a {RECORD}.", "docs/evaluation.md shows a task."
+        )
+    return found
+
+
+def read_task_folder(folder: Path, name: str) -> Task:
+    """Return the task in a folder; raises `UsageError` with the path and the field of what is wrong."""
+    record = _read_record(folder / RECORD)
+    instruction = _read_text(folder / _INSTRUCTION)
+    if not instruction.strip():
+        raise UsageError(f"{folder / _INSTRUCTION} is empty.", "Write what the agent has to do.")
+    if not (folder / _TEST).is_file():
+        raise UsageError(f"{folder} has no {_TEST}.", "It checks the work: exit code 0 is a success.")
+    toml = folder / RECORD
+    return Task(
+        instruction.strip(),
+        name=name,
+        folder=folder,
+        timeout_s=_read_seconds(toml, record, "agent", "timeout_sec") or RUN_S,
+        check_timeout_s=_read_seconds(toml, record, "verifier", "timeout_sec") or CHECK_S,
+        interrupt_at_call=_read_call(toml, record),
+        notices=tuple(_list_notices(folder)),
+    )
+
+
+def _read_record(path: Path) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(_read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path} is not TOML: {error}.", "docs/evaluation.md shows one.") from None
+
+
+def _read_text(path: Path) -> str:
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise UsageError(f"{path} is larger than {_MOST_BYTES // 1_000_000} MB.")
+        return path.read_text("utf-8")
+    except FileNotFoundError:
+        raise UsageError(f"{path.parent} has no {path.name}.", "docs/evaluation.md shows a task.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}.") from None
+
+
+def _read_seconds(path: Path, record: Mapping[str, Any], table: str, key: str) -> float | None:
+    values = record.get(table, {})
+    if not isinstance(values, dict):
+        raise UsageError(f"{path}: `{table}` is {values!r}.", f"It is a table: [{table}].")
+    value = cast("dict[str, Any]", values).get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise UsageError(f"{path}: [{table}] {key} is {value!r}.", "It is a number of seconds above 0.")
+    return float(value)
+
+
+def _read_call(path: Path, record: Mapping[str, Any]) -> int:
+    """Return `interrupt_at_call` of the metadata, where harbor allows any key; 0 without one."""
+    metadata = record.get("metadata", {})
+    value: Any = (
+        cast("dict[str, Any]", metadata).get("interrupt_at_call", 0) if isinstance(metadata, dict) else 0
+    )
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise UsageError(
+            f"{path}: [metadata] interrupt_at_call is {value!r}.", "It is the number of a tool call, from 1."
+        )
+    return value
+
+
+def _list_notices(folder: Path) -> Iterator[str]:
+    """Yield a sentence for each part of the folder that is not used."""
+    for name in _IMAGE:
+        if (folder / ENVIRONMENT / name).is_file():
+            yield f"{folder.name}: environment/{name} is not used; runs work in a copy of environment/."
+
+
+def list_workspace_files(folder: Path) -> Iterator[tuple[Path, Path]]:
+    """Yield each file of `environment/` with its path in the workspace. Descriptions of images stay out."""
+    root = folder / ENVIRONMENT
+    for path in sorted(root.rglob("*")) if root.is_dir() else ():
+        inside = path.relative_to(root)
+        if path.is_file() and inside.as_posix() not in _IMAGE:
+            yield path, inside

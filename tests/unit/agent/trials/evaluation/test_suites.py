@@ -1,0 +1,147 @@
+"""Suites are folders of tasks in the format of harbor; what is wrong with one is told with its path."""
+
+from pathlib import Path
+
+import pytest
+
+from sandbur import Suite, Task
+from sandbur.agent.review.evaluation.run_place import RunPlace
+from sandbur.state.errors import SandburError, UsageError
+
+TOML = 'version = "1.0"\n[agent]\ntimeout_sec = 12.5\n[verifier]\ntimeout_sec = 30\n'
+
+
+def make_task(root: Path, name: str = "one", **files: str) -> Path:
+    folder = root / name
+    texts = {"task.toml": TOML, "instruction.md": "Do it in /app.\n", "tests/test.sh": "true\n", **files}
+    for path, text in texts.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    return folder
+
+
+def test_a_folder_of_folders_is_a_suite(tmp_path: Path) -> None:
+    make_task(tmp_path, "b/two")
+    make_task(tmp_path, "a")
+    suite = Suite.from_folder(tmp_path)
+    assert [task.name for task in suite] == ["a", "b/two"]
+    assert {(task.timeout_s, task.check_timeout_s) for task in suite} == {(12.5, 30.0)}
+    assert [task.name for task in suite.select(["b"])] == ["b/two"]
+
+
+def test_a_folder_with_one_task_is_a_suite_of_one(tmp_path: Path) -> None:
+    assert [task.name for task in Suite.from_folder(make_task(tmp_path))] == ["one"]
+
+
+def test_the_shipped_suite_has_twenty_tasks_and_each_has_a_script() -> None:
+    suite = Suite.shipped("smoke")
+    assert len(suite) == 20
+    for task in suite:
+        assert task.folder is not None
+        assert (task.folder / "solution" / "script.json").is_file()
+        assert (task.folder / "solution" / "solve.sh").is_file()
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "said"),
+    [
+        ("task.toml", "version =", "task.toml is not TOML"),
+        ("task.toml", "[agent]\ntimeout_sec = 'soon'\n", "[agent] timeout_sec is 'soon'"),
+        ("task.toml", "[verifier]\ntimeout_sec = 0\n", "[verifier] timeout_sec is 0"),
+        ("task.toml", "agent = 3\n", "`agent` is 3"),
+        ("task.toml", "[metadata]\ninterrupt_at_call = -1\n", "[metadata] interrupt_at_call is -1"),
+        ("instruction.md", " \n", "instruction.md is empty"),
+    ],
+)
+def test_a_wrong_task_is_told_with_its_path_and_field(
+    tmp_path: Path, path: str, text: str, said: str
+) -> None:
+    folder = make_task(tmp_path, **{path: text})
+    with pytest.raises(UsageError) as error:
+        Suite.from_folder(tmp_path)
+    assert said in error.value.message
+    assert str(folder) in error.value.message
+
+
+@pytest.mark.parametrize("missing", ["instruction.md", "tests/test.sh"])
+def test_a_task_without_a_file_is_told(tmp_path: Path, missing: str) -> None:
+    folder = make_task(tmp_path)
+    (folder / missing).unlink()
+    with pytest.raises(UsageError, match=f"has no {missing}"):
+        Suite.from_folder(tmp_path)
+
+
+def test_a_folder_without_tasks_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="has no task"):
+        Suite.from_folder(tmp_path)
+    with pytest.raises(UsageError, match="There is no folder"):
+        Suite.from_folder(tmp_path / "missing")
+
+
+def test_tasks_of_a_program_are_checked() -> None:
+    assert [task.name for task in Suite([Task("a", check="true"), Task("b", check="true")])] == [
+        "task-1",
+        "task-2",
+    ]
+    with pytest.raises(UsageError, match="two tasks with the name"):
+        Suite([Task("a", check="true", name="x"), Task("b", check="true", name="x")])
+    with pytest.raises(UsageError, match="has no tasks"):
+        Suite([])
+    with pytest.raises(UsageError, match="has no check"):
+        Task("a")
+    with pytest.raises(SandburError, match="not empty"):
+        Task(" ", check="true")
+    with pytest.raises(UsageError, match="outside of its workspace"):
+        Task("a", {"../b": "c"}, check="true")
+
+
+def test_a_changed_file_of_a_task_changes_its_digest(tmp_path: Path) -> None:
+    folder = make_task(tmp_path)
+    before = Suite.from_folder(folder).tasks[0].digest
+    assert Suite.from_folder(folder).tasks[0].digest == before
+    (folder / "tests" / "test.sh").write_text("false\n")
+    assert Suite.from_folder(folder).tasks[0].digest != before
+
+
+def test_a_workspace_has_the_files_of_the_environment_without_the_image(tmp_path: Path) -> None:
+    folder = make_task(tmp_path, **{"environment/Dockerfile": "FROM x\n", "environment/sub/a.txt": "a\n"})
+    task = Suite.from_folder(folder).tasks[0]
+    assert [notice for notice in task.notices if "Dockerfile is not used" in notice]
+    place = RunPlace(tmp_path / "home", "id", task, "off", ())
+    place.make()
+    found = [
+        path.relative_to(place.workspace).as_posix() for path in place.workspace.rglob("*") if path.is_file()
+    ]
+    assert found == ["sub/a.txt"]
+    (place.workspace / "sub" / "a.txt").write_text("changed\n")
+    place.make()
+    assert (place.workspace / "sub" / "a.txt").read_text() == "changed\n"
+
+
+def test_the_paths_of_the_container_become_those_of_the_run(tmp_path: Path) -> None:
+    place = RunPlace(tmp_path / "home", "id", Suite.from_folder(make_task(tmp_path)).tasks[0], "off", ())
+    folder = place.folder
+    assert place.instruction == f"Do it in {folder}/app."
+    assert place.translate("cat /app/x > /logs/verifier/reward.txt") == (
+        f"cat {folder}/app/x > {folder}/logs/verifier/reward.txt"
+    )
+    assert place.translate("/usr/app ./app /apps /application $HOME/app") == (
+        "/usr/app ./app /apps /application $HOME/app"
+    )
+
+
+@pytest.mark.parametrize(
+    ("script", "reward"),
+    [
+        ("exit 0", 1.0),
+        ("exit 3", 0.0),
+        ("echo 0.25 > /logs/verifier/reward.txt; exit 1", 0.25),
+        ("echo much > /logs/verifier/reward.txt", 1.0),
+        ('pwd; test "$(pwd)" = /app', 1.0),
+    ],
+)
+async def test_the_reward_is_that_of_the_script(tmp_path: Path, script: str, reward: float) -> None:
+    folder = make_task(tmp_path, **{"tests/test.sh": f"{script}\n"})
+    place = RunPlace(tmp_path / "home", "id", Suite.from_folder(folder).tasks[0], "off", ())
+    place.make()
+    assert (await place.run_check())[0] == reward

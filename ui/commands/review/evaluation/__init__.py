@@ -1,0 +1,1 @@
+"""`sandbur eval`: its flags, what it does, and how its result is shown."""

@@ -1,0 +1,137 @@
+"""Carries out `sandbur eval`, and prints or writes the result."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from .....agent.config.data_folder import make_private
+from .....agent.config.load import load_settings
+from .....agent.config.settings import Overrides, Settings, load_extensions
+from .....agent.models.connect import choose_model
+from .....agent.review.evaluation.contender import Contender
+from .....agent.review.evaluation.evaluator import ORACLE, EvaluationPlan, EvaluationRunner
+from .....agent.review.evaluation.result import EvaluationResult, EvaluationRun, read_baseline
+from .....agent.review.evaluation.suite import Suite
+from .....agent.sdk.loading import open_agent
+from .....state.store.store import Store
+from ....cli.open_session import read_overrides, tell_notice
+from ....terminal.drive import StopSignals, exit_code
+from ....terminal.terminal import put, say
+from ....terminal.text.sanitize import one_line, plain
+from .command import EvalCommand
+from .page import write_page
+from .table import list_lines
+
+_WORSE = 4
+_TRY_LATER = 75
+_BUDGET = 125
+
+
+async def run_evaluation(command: EvalCommand) -> int:
+    """Run what has not ended yet, show the result, and return the exit code."""
+    baseline = None if command.baseline is None else read_baseline(command.baseline)
+    suite = Suite.find(command.suite)
+    if command.tasks:
+        suite = suite.select(command.tasks)
+    overrides = {key: one for key, one in read_overrides(command).items() if key not in ("model", "agent")}
+    load_extensions()
+    settings = load_settings(overrides, os.environ)
+    contenders = tuple(_list_contenders(command, settings, overrides))
+    sandbox = settings.sandbox if "sandbox" in settings.sources else "auto"
+    plan = EvaluationPlan(
+        suite, contenders, command.repeats, command.parallel, command.budget, command.run_name, sandbox
+    )
+    make_private(settings.home)
+    store = Store.open(settings.store, settings.tenant, tell_notice, settings.durability, settings.home)
+    try:
+        runner = EvaluationRunner(plan, settings, store, os.environ, partial(_report, command))
+        code = await _run(runner)
+        result = runner.result()
+        if command.html is not None:
+            await asyncio.to_thread(write_page, result, store, command.html)
+    finally:
+        store.close()
+    _show(command, result)
+    return code or _judge(command, result, baseline)
+
+
+async def _run(runner: EvaluationRunner) -> int:
+    """Run until the end or until a signal; return the exit code of the signal, or 0."""
+    running = asyncio.ensure_future(runner.run())
+    with StopSignals(running.cancel) as signals:
+        try:
+            await running
+        except asyncio.CancelledError:
+            if signals.received is None:
+                raise
+            say("Stopped. What has ended is kept; the same command goes on.")
+            return exit_code(signals.received)
+    return 0
+
+
+def _list_contenders(command: EvalCommand, settings: Settings, overrides: Overrides) -> Iterator[Contender]:
+    if command.oracle:
+        yield Contender(ORACLE)
+        return
+    own: dict[str, Any] = {
+        key: one for key, one in overrides.items() if key not in ("cwd", "mode", "sandbox")
+    }
+    for source in command.agents:
+        definition = None
+        if source:
+            agent = open_agent(source, settings.cwd)
+            definition = agent.definition_of(source)
+        for model in command.models:
+            chosen = model
+            if not chosen and definition is None:
+                chosen = settings.model or choose_model(None, os.environ, False)[0]
+            name = " ".join(filter(None, (source, chosen)))
+            yield Contender(name, chosen, definition, overrides=own)
+
+
+def _report(command: EvalCommand, ended: EvaluationRun | str) -> None:
+    if command.quiet:
+        return
+    if isinstance(ended, str):
+        say(plain(one_line(ended)))
+        return
+    cost = "" if ended.cost_usd is None else f", ${ended.cost_usd:.4f}"
+    verdict = "passed" if ended.is_passed else f"failed ({ended.status}, reward {ended.reward:g})"
+    why = "" if ended.is_passed or not ended.check else f": {ended.check.splitlines()[-1]}"
+    what = f"{ended.task} · {ended.contender} · {ended.repeat}: {verdict}, {ended.seconds:.1f} s{cost}{why}"
+    say(plain(one_line(what)))
+
+
+def _show(command: EvalCommand, result: EvaluationResult) -> None:
+    if command.json:
+        put(json.dumps(result.to_json(), indent=1, ensure_ascii=False))
+    else:
+        for line in list_lines(result):
+            put(plain(line))
+    if not command.quiet:
+        for notice in dict.fromkeys(result.notices):
+            say(plain(one_line(notice)))
+
+
+def _judge(command: EvalCommand, result: EvaluationResult, baseline: EvaluationResult | None) -> int:
+    """Return the exit code of an evaluation that no signal stopped."""
+    for label, why in result.open.items():
+        say(plain(one_line(f"Not ended: {label}: {why}")))
+    if result.open:
+        is_spent = command.budget is not None and any("budget" in why for why in result.open.values())
+        say("The same command goes on with what has not ended.")
+        return _BUDGET if is_spent else _TRY_LATER
+    if command.oracle and not all(run.is_passed for run in result.runs):
+        say("Some solutions do not pass the check of their own task.")
+        return _WORSE
+    if baseline is None:
+        return 0
+    worse = result.find_regressions(baseline)
+    for sentence in worse:
+        say(plain(sentence))
+    return _WORSE if worse else 0
