@@ -76,14 +76,8 @@ async def make_child_settings(
         skills = await asyncio.to_thread(_read_skills, agent, Path(parent.settings.cwd), env)
         by = by.model_copy(update={"max_turns": agent.max_turns, "may_start": agent.may_start})
         own = _describe_file_agent(parent, agent, task, skills)
-    changes = {
-        "spawned_by": by,
-        "imported_seq": None,
-        "plan_tools": (),
-        "memory": "",
-        **_join_rules(parent, agent),
-        **own,
-    }
+    changes = {"spawned_by": by, "imported_seq": None, "plan_tools": (), "memory": ""}
+    changes |= {**_join_rules(parent, agent), **own}
     settings = parent.settings.model_copy(update=changes)
     if isinstance(agent, AgentSpec) and agent.isolation:
         task_text = task.description or agent.name
