@@ -30,8 +30,8 @@ EXIT_CODES = (
     (3, "stopped: a decision is needed, or a call was denied"),
     (
         4,
-        "the goal was not reached, the model repeated itself, a replay differs, or an evaluation is worse than"
-        " its baseline",
+        "the goal was not reached, the model repeated itself, a replay differs, or an evaluation is worse"
+        " than its baseline",
     ),
     (41, "no credentials, or wrong ones"),
     (44, "the sandbox that was asked for is not available"),
