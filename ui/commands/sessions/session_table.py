@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from .command import SessionsCommand
 
 _HEAD = ("id", "last used", "status", "model", "folder", "title")
+_MADE_ID = re.compile(r"(?<=^[0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+"""What follows the first part of an id that Sandbur made."""
 _GAP = 2
 _PAGE = 100
 _TABLE_ROWS = 1000
@@ -171,7 +174,10 @@ def _cells(listed: _Listed) -> tuple[str, ...]:
 
 
 def _print_table(sessions: list[_Listed]) -> None:
-    """Print a row for each session; ids are printed in full, titles are cut to the remaining width."""
+    """Print a row for each session; titles are cut to the remaining width.
+
+    Ids are printed in full, in a narrow window the first part of those that Sandbur made.
+    """
     from rich.cells import cell_len, set_cell_size
 
     console = make_console(sys.stdout)
@@ -179,6 +185,10 @@ def _print_table(sessions: list[_Listed]) -> None:
     rows = [_HEAD, *map(_table_cells, sessions)]
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     columns = _fitting(widths, console.width)
+    if sum(widths[at] + _GAP for at in columns) + _LEAST_TITLE > console.width:
+        rows = [(_MADE_ID.sub("", row[0]), *row[1:]) for row in rows]
+        widths[0] = max(cell_len(row[0]) for row in rows)
+        columns = _fitting_narrow(widths, console.width)
     room = max(_LEAST_TITLE, console.width - sum(widths[at] + _GAP for at in columns))
     for number, row in enumerate(rows):
         cells = [set_cell_size(row[at], widths[at] + _GAP) for at in columns]
@@ -200,3 +210,9 @@ def _fitting(widths: list[int], width: int) -> list[int]:
         if sum(widths[at] + _GAP for at in columns) + wanted <= width:
             return list(columns)
     return [0, 1, 2]
+
+
+def _fitting_narrow(widths: list[int], width: int) -> list[int]:
+    """Return the same for a window in which ids are short: the narrowest ones have no date."""
+    needed = sum(widths[at] + _GAP for at in (0, 1, 2)) + _LEAST_TITLE
+    return [0, 1, 2] if needed <= width else [0, 2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -21,12 +22,15 @@ from ...cli.open_session import open_runtime
 from ...headless.headless import clean
 from ...headless.json_output import pending_objects, plan_objects
 from ...terminal.lines import plan_lines, step_lines, step_objects, title, usage_text, waiting_lines
-from ...terminal.terminal import Glyphs, glyphs_for, put, say
+from ...terminal.terminal import Glyphs, glyphs_for, make_console, put, say
 from ...terminal.text.sanitize import one_line, plain
 from ...terminal.text.times import local_time
+from ...terminal.text.wrap import hanging
 from .command import SessionsCommand
 
 _MAX_RESULT_CHARS = 300
+_HEAD = re.compile(r"[a-z]+(?: [a-z]+)? {2,}|\S | *")
+"""What a line begins with: a name in its column, the sign of a message, or spaces."""
 _KINDS = {"steer": "steers", "queue": "queued", "observe": "observed"}
 
 
@@ -150,8 +154,19 @@ async def show_session(command: SessionsCommand) -> int:
     if command.json:
         put(json.dumps({**view_object(view, waiting, nested), "sub_agents": sub_agents}, indent=1))
     else:
-        put("\n".join(view_lines(view, waiting, nested, sub_agents)))
+        put("\n".join(_fit("\n".join(view_lines(view, waiting, nested, sub_agents)).split("\n"))))
     return 0
+
+
+def _fit(lines: list[str]) -> Iterator[str]:
+    """Yield lines that fit into the window of a terminal; what has no spaces, such as a path, stays whole."""
+    width = make_console(sys.stdout).width if sys.stdout.isatty() else None
+    for line in lines:
+        head = _HEAD.match(line)
+        if width is None or head is None or len(line) < width or " " not in line[head.end() :].strip():
+            yield line
+        else:
+            yield from hanging(head[0], line[head.end() :], width)
 
 
 async def _show_steps(command: SessionsCommand) -> int:

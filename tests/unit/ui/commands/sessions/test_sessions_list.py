@@ -130,7 +130,7 @@ def test_sessions_are_listed_by_the_words_of_their_messages_and_titles(command: 
         (("--until", "9999-12-31"), "`9999-12-31` is not a time"),
         (("--since", "999999w"), "`999999w` is not a time"),
         (("--since", ""), "`` is not a time"),
-        (("--status", "needs_aproval"), "no status of a session. Did you mean `needs_approval`?"),
+        (("--status", "needs_aproval"), "not a status of a session. Did you mean `needs_approval`?"),
         (("--status", "x"), "The statuses are new, running, done"),
         (("show", "s1", "--text", "x"), "belong to `sandbur sessions list`"),
         (("prune", "--tag", "x"), "belong to `sandbur sessions list`"),
