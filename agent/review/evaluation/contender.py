@@ -70,7 +70,7 @@ class SessionOpener:
             "cwd": workspace,
             "mode": "yolo",
             "sandbox": self.sandbox,
-            "timeout_s": timeout_s,
+            "timeout_s": contender.overrides.get("timeout_s") or timeout_s,
         }
         definition = contender.definition
         if contender.model and model is None:
