@@ -44,7 +44,8 @@ class Contender:
 
     @property
     def is_scripted(self) -> bool:
-        return self.definition is None and self.model == "scripted"
+        """Whether the tasks bring the replies of the model."""
+        return self.model == "scripted" and not self.is_of_program
 
 
 @dataclass(frozen=True, slots=True)
