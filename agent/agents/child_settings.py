@@ -39,12 +39,7 @@ def narrow_mode(wish: ExecutionMode | None, parent: ExecutionMode) -> ExecutionM
 
 
 async def make_child_settings(
-    parent: Session,
-    agent: Startable,
-    task: ChildTask,
-    call_id: str,
-    child_id: str,
-    process: ProcessContext,
+    parent: Session, agent: Startable, task: ChildTask, call_id: str, child_id: str, process: ProcessContext
 ) -> SessionSettings:
     """Return the settings of a new sub-agent.
 

@@ -44,7 +44,8 @@ class Contender:
 
     @property
     def is_scripted(self) -> bool:
-        return self.definition is None and self.model == "scripted"
+        """Whether the tasks bring the replies of the model."""
+        return self.model == "scripted" and not self.is_of_program
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class SessionOpener:
             "cwd": workspace,
             "mode": "yolo",
             "sandbox": self.sandbox,
-            "timeout_s": timeout_s,
+            "timeout_s": contender.overrides.get("timeout_s") or timeout_s,
         }
         definition = contender.definition
         if contender.model and model is None:

@@ -40,6 +40,13 @@ def said(line: str) -> dict[str, object]:
                 "labels": ("x", "y"), "address": "10.0.0.5:6379", "idle_s": 2.5,
             },
         ),
+        (
+            "eval tasks -m A,B --agent x:y --repeats 3 --parallel 4 --budget 1.5 --task a,b --html p.html",
+            {
+                "name": "eval", "suite": "tasks", "model": "A,B", "agent": "x:y", "repeats": 3,
+                "parallel": 4, "budget": 1.5, "tasks": ("a", "b"), "html": Path("p.html"),
+            },
+        ),
         ("serve --agent a:b --workers 2",
          {"name": "serve", "agents": ("a:b",), "allow_hosts": (), "workers": 2}),
         ("serve --agent a:b --workers none",

@@ -28,11 +28,7 @@ EXIT_CODES = (
     (1, "error of the agent or the provider"),
     (2, "the command line is wrong"),
     (3, "stopped: a decision is needed, or a call was denied"),
-    (
-        4,
-        "the goal was not reached, the model repeated itself, a replay differs, or an evaluation is worse"
-        " than its baseline",
-    ),
+    (4, "the goal was not reached, the model repeated itself, a replay differs, or an evaluation is worse"),
     (41, "no credentials, or wrong ones"),
     (44, "the sandbox that was asked for is not available"),
     (52, "the configuration is wrong"),

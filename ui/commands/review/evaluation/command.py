@@ -55,6 +55,8 @@ class EvalCommand(Command):
     def check(self) -> None:
         if self.oracle and (self.overrides.get("model") or self.overrides.get("agent")):
             raise UsageError("--oracle runs no agent.", "Leave -m and --agent out.")
+        if self.overrides.get("mode") not in (None, "yolo"):
+            raise UsageError("The runs of an evaluation are in the mode yolo.", "Leave --mode out.")
         if self.repeats > _MOST_REPEATS or self.parallel > _MOST_PARALLEL:
             raise UsageError(f"--repeats is at most {_MOST_REPEATS} and --parallel at most {_MOST_PARALLEL}.")
 

@@ -120,6 +120,8 @@ def _show(command: EvalCommand, result: EvaluationResult) -> None:
 
 def _judge(command: EvalCommand, result: EvaluationResult, baseline: EvaluationResult | None) -> int:
     """Return the exit code of an evaluation that no signal stopped."""
+    if command.budget is not None and any(run.cost_usd is None for run in result.runs):
+        say("The cost of some runs is not known, so --budget does not count them.")
     for label, why in result.open.items():
         say(plain(one_line(f"Not ended: {label}: {why}")))
     if result.open:

@@ -13,6 +13,8 @@ _SIGNIFICANT = 0.05
 
 def list_lines(result: EvaluationResult) -> Iterator[str]:
     """Yield the lines of the result."""
+    if result.open:
+        yield f"{len(result.open)} of {len(result.open) + len(result.runs)} runs have not ended."
     yield from _align([("task", *map(_cut, result.contenders)), *_list_matrix(result)])
     yield ""
     metrics = [result.metrics_of(name) for name in result.contenders]
