@@ -34,13 +34,35 @@ HEADINGS = {
 """A folder of the package -> the heading of its names in the reference. The longest one that fits counts."""
 
 
+MERMAID = "mermaid@12.3.0"
+"""What draws the diagrams in a browser: one file of this package of npm becomes a part of the site."""
+MERMAID_FILE = Path(sys.prefix) / "site/package/dist/mermaid.min.js"
+
+
 def main() -> None:
     place = ROOT / ".site"
+    fetch_mermaid()
     stage(place)
     print(build(place), end="")
     problems = check(place / "html")
     print("\n".join(problems) or f"{place / 'html' / 'index.html'}: every link leads somewhere.")
     sys.exit(bool(problems))
+
+
+def fetch_mermaid() -> None:
+    """Get the program for diagrams from npm, unless it is there. Without npm a diagram is its text."""
+    if MERMAID_FILE.exists() or shutil.which("npm") is None:
+        return
+    folder = MERMAID_FILE.parents[2]
+    folder.mkdir(parents=True, exist_ok=True)
+    packed = subprocess.run(
+        ["npm", "pack", "--silent", MERMAID], cwd=folder, capture_output=True, text=True, check=True
+    )
+    name = packed.stdout.split()[-1]
+    subprocess.run(
+        ["tar", "-xzf", name, "package/dist/mermaid.min.js", "package/LICENSE"], cwd=folder, check=True
+    )
+    (folder / name).unlink()
 
 
 def stage(place: Path) -> None:
@@ -50,6 +72,9 @@ def stage(place: Path) -> None:
     shutil.copytree(ROOT / "docs", source / "docs")
     ignored = shutil.ignore_patterns("__pycache__", "*.md")
     shutil.copytree(ROOT / "examples", source / "examples", ignore=ignored)
+    if MERMAID_FILE.exists():
+        shutil.copy(MERMAID_FILE, source / "docs/site/mermaid.min.js")
+        shutil.copy(MERMAID_FILE.parents[1] / "LICENSE", source / "docs/site/mermaid.LICENSE")
     for name in PAGES:
         shutil.copy(ROOT / name, source / name)
     (source / "docs/api.md").write_text(write_reference(), "utf-8")

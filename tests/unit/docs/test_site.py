@@ -1,12 +1,17 @@
 """The documentation is a site that builds without a warning, in which every link leads somewhere."""
 
+import json
 import re
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import build_site
 import pytest
 from support.places import ROOT
 from support.required import require_module
+from support.screens.browser import NEEDS_BROWSER, open_browser
 
 import sandbur
 
@@ -72,3 +77,29 @@ def test_a_wrong_link_and_a_request_to_another_host_are_found(tmp_path: Path) ->
         "index.html links to a/#none: there is no such anchor",
         "style.css loads https://else.example/font.woff",
     ]
+
+
+@pytest.mark.slow
+@NEEDS_BROWSER
+def test_a_browser_that_shows_the_site_asks_no_other_host(built: tuple[Path, str]) -> None:
+    handler = partial(QuietHandler, directory=str(built[0]))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, open_browser() as browser:
+        Thread(target=server.serve_forever, daemon=True).start()
+        own = f"http://127.0.0.1:{server.server_port}/"
+        browser.open(own)
+        browser.until_shown("The terminal agent you can kill at any moment.")
+        browser.open(f"{own}docs/architecture/")
+        browser.until(lambda: "__md_scope" in browser.run("return Object.keys(window)"))
+        browser.until(lambda: not browser.run("return document.querySelector('pre.mermaid')"))
+        messages = [json.loads(entry["message"])["message"] for entry in browser.log("performance")]
+        server.shutdown()
+    asked = [
+        one["params"]["request"]["url"] for one in messages if one["method"] == "Network.requestWillBeSent"
+    ]
+    assert [url for url in asked if url.startswith(own)]
+    assert [url for url in asked if not url.startswith((own, "data:", "chrome:"))] == []
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Print nothing."""
