@@ -22,7 +22,7 @@ from ....state.store.sessions.workload import (
     write_order,
 )
 from ..worker_process import WorkerOrder
-from .ray_connection import ClusterLost, ClusterState, RayConnection, RequestRefused
+from .ray_connection import ClusterLost, ClusterRefused, ClusterState, RayConnection
 from .scaling import Bounds, Change, Scaling
 
 _LOOK_S = 1.0
@@ -87,7 +87,7 @@ class FleetController:
                 self._note_store(None)
             except StoreError as error:
                 self._note_store(error)
-            except RequestRefused as error:
+            except ClusterRefused as error:
                 self._note_refusal(error)
             except ClusterLost as error:
                 pause_s = _RECONNECT_S
@@ -140,7 +140,7 @@ class FleetController:
             self._on_notice("The store can be read again.")
         self._outage = error
 
-    def _note_refusal(self, error: RequestRefused) -> None:
+    def _note_refusal(self, error: ClusterRefused) -> None:
         if error.message != self._refusal:
             self._refusal = error.message
             self._on_notice(f"{error.message} The workers that there are go on.")

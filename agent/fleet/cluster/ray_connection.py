@@ -33,8 +33,8 @@ class ClusterLost(SandburError):
     """The cluster does not answer: it cannot be reached, or its head has died."""
 
 
-class RequestRefused(SandburError):
-    """Ray does not accept a request. The cluster is there, and what it runs goes on."""
+class ClusterRefused(SandburError):
+    """A request failed, but the cluster is there, and what it runs goes on."""
 
 
 class ActorState(NamedTuple):
@@ -171,9 +171,12 @@ class RayConnection:
             await self._process.stdin.drain()
         answer = await self._receive(_ANSWER_S)
         if "refused" in answer:
-            raise RequestRefused(f"Ray refused a request: {answer['refused']}")
+            raise ClusterRefused(f"Ray refused a request: {answer['refused']}")
         if "error" in answer:
-            raise ClusterLost(f"Ray could not answer a request: {answer['error']}")
+            # A cluster that was started here, and all that it runs, would end with the connection. Ray ends
+            # the program if the head dies.
+            kind = ClusterRefused if self.is_started_here else ClusterLost
+            raise kind(f"Ray could not answer a request: {answer['error']}")
         return answer["value"]
 
     async def _receive(self, timeout_s: float) -> dict[str, Any]:
