@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ class FleetCommands:
 
 
 @contextmanager
-def run_controller(commands: FleetCommands, concurrency: int = 3) -> Iterator[subprocess.Popen[str]]:
+def run_controller(commands: FleetCommands, concurrency: int = 3) -> Generator[subprocess.Popen[str]]:
     bounds = ("--min", "2", "--max", "2", "--concurrency", str(concurrency))
     with commands.start("up", "--address", commands.head.address, "--agent", NAME, *bounds) as controller:
         try:
