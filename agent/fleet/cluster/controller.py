@@ -196,7 +196,7 @@ async def end_workers(fleet: Fleet, wanted: Wanted, on_notice: Notify) -> bool:
     try:
         return await _end_actors(fleet, wanted, on_notice)
     except ClusterLost as lost:
-        raise ClusterLost(f"{lost} {_STORED[wanted]}") from None
+        raise ClusterLost(f"{lost.message} {_STORED[wanted]}", lost.hint) from None
 
 
 async def _end_actors(fleet: Fleet, wanted: Wanted, on_notice: Notify) -> bool:

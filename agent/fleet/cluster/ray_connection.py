@@ -119,7 +119,7 @@ class RayConnection:
     async def open(self) -> None:
         """Connect. Raises `ClusterLost` with the reason."""
         if self._words[0] and not await answers(self._words[0]):
-            raise ClusterLost(f"No Ray head answers at {self._words[0]}.", "Start one: ray start --head")
+            raise ClusterLost(f"No Ray head answers at {self._words[0]}.", "Start a head: ray start --head")
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the connection
         module = f"{__name__.rpartition('.')[0]}.ray_program"
         self._process = await asyncio.create_subprocess_exec(
