@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -35,6 +37,11 @@ class WorkerOrder:
     def dump(self) -> dict[str, Any]:
         """Return the order as JSON."""
         return asdict(self)
+
+    def make_digest(self, key: str) -> str:
+        """Return six characters by which orders differ. `key` is secret, as the URL of the store may be."""
+        text = json.dumps(self.dump(), sort_keys=True).encode()
+        return hashlib.blake2b(text, digest_size=3, key=key.encode()).hexdigest()
 
     def make_command(self) -> list[str]:
         """Return the command line. The store is in the environment: its URL may have a password."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -22,12 +22,18 @@ from ....state.store.sessions.workload import (
     write_order,
 )
 from ..worker_process import WorkerOrder
-from .ray_connection import ClusterLost, ClusterState, RayConnection
+from .ray_connection import ClusterLost, ClusterRefused, ClusterState, RayConnection
 from .scaling import Bounds, Change, Scaling
 
 _LOOK_S = 1.0
 _RECONNECT_S = 2.0
 _DRAIN_S = 300.0
+
+_STORED: Mapping[Wanted, str] = {
+    "drained": "The fleet will drain; `sandbur fleet up` undoes it.",
+    "down": "No worker starts any more; repeat `sandbur fleet down` when Ray is back, to end those that run.",
+}
+"""What an order does that is stored while the cluster cannot be reached."""
 
 Notify = Callable[[str], None]
 
@@ -37,6 +43,7 @@ class Fleet:
     """A fleet by its name, in a store and on a cluster."""
 
     name: str
+    store_id: str
     database: Database
     connection: RayConnection
 
@@ -51,10 +58,14 @@ class FleetController:
     def __init__(self, fleet: Fleet, bounds: Bounds, order: WorkerOrder, on_notice: Notify) -> None:
         self._fleet = fleet
         self._order = order
-        self._scaling = Scaling(bounds)
+        self._scaling = Scaling(bounds, order.make_digest(fleet.store_id))
         self._on_notice = on_notice
         self._id = make_runner_name()
         self._is_lost = False
+        self._refusal = ""
+        """Why Ray did not accept the last request; empty if it did."""
+        self._outage: StoreError | None = None
+        """Why the store cannot be read now."""
         self._problems: dict[str, str] = {}
         """Name -> what its worker said when it ended, as far as that was reported."""
 
@@ -72,8 +83,12 @@ class FleetController:
                 if order.controller != self._id or order.wanted == "down":
                     break
                 await self._look(order.wanted)
+                self._refusal = ""
+                self._note_store(None)
             except StoreError as error:
-                self._on_notice(f"The store cannot be read: {error.message}")
+                self._note_store(error)
+            except ClusterRefused as error:
+                self._note_refusal(error)
             except ClusterLost as error:
                 pause_s = _RECONNECT_S
                 await self._reconnect(error, order.wanted)
@@ -111,8 +126,24 @@ class FleetController:
         for name in change.drain:
             await connection.drain_actor(name)
             self._on_notice(f"{name} had no session for a while; it ends.")
+        for name in change.replace:
+            await connection.drain_actor(name)
+            self._on_notice(f"{name} runs by an order that is not the newest; it hands its sessions back.")
         for name in change.remove:
             await connection.remove_actor(name)
+
+    def _note_store(self, error: StoreError | None) -> None:
+        """Report the first failure of the store, and its first answer, but not what is in between."""
+        if error is not None and self._outage is None:
+            self._on_notice(f"The store cannot be read: {error.message} Trying again until it can.")
+        if error is None and self._outage is not None:
+            self._on_notice("The store can be read again.")
+        self._outage = error
+
+    def _note_refusal(self, error: ClusterRefused) -> None:
+        if error.message != self._refusal:
+            self._refusal = error.message
+            self._on_notice(f"{error.message} The workers that there are go on.")
 
     def _report_problems(self, state: ClusterState) -> None:
         lacking = sorted(set(self._order.labels) - state.resources)
@@ -162,6 +193,13 @@ async def end_workers(fleet: Fleet, wanted: Wanted, on_notice: Notify) -> bool:
     before = await asyncio.to_thread(read_order, fleet.database, fleet.name)
     order = FleetOrder(wanted, "" if before is None else before.controller, fleet.connection.address)
     await asyncio.to_thread(write_order, fleet.database, fleet.name, order)
+    try:
+        return await _end_actors(fleet, wanted, on_notice)
+    except ClusterLost as lost:
+        raise ClusterLost(f"{lost.message} {_STORED[wanted]}", lost.hint) from None
+
+
+async def _end_actors(fleet: Fleet, wanted: Wanted, on_notice: Notify) -> bool:
     if not fleet.connection.is_open:
         await fleet.connection.open()
     deadline = time.monotonic() + _DRAIN_S

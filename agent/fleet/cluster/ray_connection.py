@@ -22,11 +22,19 @@ _CONNECT_S = 120.0
 _ANSWER_S = 30.0
 _END_S = 20.0
 _PROBE_S = 3.0
+_TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+"""The variables with the token of a cluster; Ray prefers the first."""
+_NOT_CONNECTED = "Failed to connect"
+"""So begins what Ray says when a head that listens refuses the token, which is not named."""
 _MOST_BYTES = 4 * 1024 * 1024
 
 
 class ClusterLost(SandburError):
     """The cluster does not answer: it cannot be reached, or its head has died."""
+
+
+class ClusterRefused(SandburError):
+    """A request failed, but the cluster is there, and what it runs goes on."""
 
 
 class ActorState(NamedTuple):
@@ -111,7 +119,7 @@ class RayConnection:
     async def open(self) -> None:
         """Connect. Raises `ClusterLost` with the reason."""
         if self._words[0] and not await answers(self._words[0]):
-            raise ClusterLost(f"No Ray head answers at {self._words[0]}.", "Start one: ray start --head")
+            raise ClusterLost(f"No Ray head answers at {self._words[0]}.", "Start a head: ray start --head")
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the connection
         module = f"{__name__.rpartition('.')[0]}.ray_program"
         self._process = await asyncio.create_subprocess_exec(
@@ -119,8 +127,11 @@ class RayConnection:
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
             stderr=self._errors, env=self._env, start_new_session=True, limit=_MOST_BYTES,
         )  # fmt: skip
-        found = await self._receive(_CONNECT_S)
-        self.address = found["address"]
+        answer = await self._receive(_CONNECT_S)
+        if "error" in answer:
+            await self.aclose()
+            raise self._make_connect_error(answer["error"])
+        self.address = answer["value"]["address"]
 
     async def list_actors(self) -> ClusterState:
         found = await self._ask("list")
@@ -158,9 +169,18 @@ class RayConnection:
         self._process.stdin.write(f"{json.dumps({'do': request, **arguments})}\n".encode())
         with suppress(ConnectionError):
             await self._process.stdin.drain()
-        return await self._receive(_ANSWER_S)
+        answer = await self._receive(_ANSWER_S)
+        if "refused" in answer:
+            raise ClusterRefused(f"Ray refused a request: {answer['refused']}")
+        if "error" in answer:
+            # A cluster that was started here, and all that it runs, would end with the connection. Ray ends
+            # the program if the head dies.
+            kind = ClusterRefused if self.is_started_here else ClusterLost
+            raise kind(f"Ray could not answer a request: {answer['error']}")
+        return answer["value"]
 
-    async def _receive(self, timeout_s: float) -> Any:
+    async def _receive(self, timeout_s: float) -> dict[str, Any]:
+        """Return the next answer of the program: a `value`, or why there is none."""
         process = self._process
         assert process is not None
         assert process.stdout is not None
@@ -174,10 +194,19 @@ class RayConnection:
                 process.kill()
             await process.wait()
             raise ClusterLost(f"Ray does not answer. {self._read_last_error()}".strip())
-        answer = json.loads(line)
-        if "error" in answer:
-            raise ClusterLost(f"Ray refused a request: {answer['error']}")
-        return answer["value"]
+        return json.loads(line)
+
+    def _make_connect_error(self, reason: str) -> ClusterLost:
+        """Return the error for a cluster that listens, but does not let this program in."""
+        if not self._words[0]:
+            return ClusterLost(f"No Ray cluster could be started: {reason}")
+        used = next((name for name in _TOKENS if self._env.get(name)), "~/.ray/auth_token")
+        hint = (
+            f"Probably the token of {used} is not that of the cluster: set RAY_AUTH_TOKEN or"
+            " RAY_AUTH_TOKEN_PATH to the one that `ray start` had."
+        )
+        message = f"Ray does not let this program in: {reason.removesuffix('.')}."
+        return ClusterLost(message, hint if reason.startswith(_NOT_CONNECTED) else "")
 
     def _read_last_error(self) -> str:
         """Return the last line that the program printed."""

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, cast
 
 import ray as _untyped_ray
@@ -23,7 +24,9 @@ _ANSWER_S = 5.0
 _CPUS_OF_WORKER = 1
 _SHARE_OF_LABEL = 0.001
 """A label is a resource of a machine, which any number of workers share."""
-_FAILURES = (RayError, ConnectionError, RuntimeError, ValueError, OSError)
+_REFUSALS = (ValueError, TypeError)
+"""What Ray raises for a request that it does not accept, while the cluster is well."""
+_FAILURES = (RayError, RuntimeError, OSError)
 
 
 def connect(address: str, namespace: str, cpus: int) -> dict[str, Any]:
@@ -49,7 +52,10 @@ def start(name: str, order: Mapping[str, Any]) -> None:
 
 def list_all() -> dict[str, Any]:
     """Return the state of every actor by its name, and the machines of the cluster with their resources."""
-    asked = {name: ray.get_actor(name).describe.remote() for name in ray.util.list_named_actors()}
+    asked: dict[str, Any] = {}
+    for name in ray.util.list_named_actors():
+        with suppress(ValueError):  # it has ended since it was listed
+            asked[name] = ray.get_actor(name).describe.remote()
     if asked:
         ray.wait([*asked.values()], num_returns=len(asked), timeout=_ANSWER_S)
     nodes = [node for node in ray.nodes() if node["Alive"]]
@@ -71,12 +77,14 @@ def _read(answer: Any) -> dict[str, Any]:
 
 def drain(name: str) -> None:
     """Let the worker of an actor hand its sessions back and end."""
-    ray.get_actor(name).drain.remote()
+    with suppress(ValueError):  # it has ended
+        ray.get_actor(name).drain.remote()
 
 
 def remove(name: str) -> None:
     """End an actor for good."""
-    ray.kill(ray.get_actor(name), no_restart=True)
+    with suppress(ValueError):  # it has ended
+        ray.kill(ray.get_actor(name), no_restart=True)
 
 
 REQUESTS: Mapping[str, Callable[..., Any]] = {
@@ -85,12 +93,17 @@ REQUESTS: Mapping[str, Callable[..., Any]] = {
 
 
 def answer_requests(lines: Iterator[str], write: Callable[[str], object]) -> None:
-    """Answer each request until there are no more."""
+    """Answer each request until there are no more.
+
+    `refused` is the reason why Ray does not accept a request, `error` is what failed in the cluster.
+    """
     for line in lines:
         request = json.loads(line)
         try:
             value = REQUESTS[request.pop("do")](**request)
             write(json.dumps({"value": value}))
+        except _REFUSALS as error:
+            write(json.dumps({"refused": _describe(error)}))
         except _FAILURES as error:
             write(json.dumps({"error": _describe(error)}))
 
@@ -111,7 +124,7 @@ def main() -> int:
     address, namespace, cpus = sys.argv[1:]
     try:
         write(json.dumps({"value": connect(address, namespace, int(cpus))}))
-    except _FAILURES as error:
+    except (*_REFUSALS, *_FAILURES) as error:
         write(json.dumps({"error": _describe(error)}))
         return 1
     answer_requests(iter(sys.stdin.readline, ""), write)

@@ -38,20 +38,32 @@ class Bounds:
         return min(max(needed, self.least), self.most)
 
 
+_HAS_WORKER = ("running", "pausing")
+_LEAVES = ("draining", "drained")
+
+
 class Change(NamedTuple):
     """What to do with the actors of a fleet, by their names."""
 
     start: Sequence[str] = ()
     drain: Sequence[str] = ()
     remove: Sequence[str] = ()
-    """Those whose worker has drained."""
+    """Those whose worker has drained, and those that have none yet and were started for another order."""
+    replace: Sequence[str] = ()
+    """Those whose worker runs by another order."""
 
 
 class Scaling:
-    """Remembers since when each worker is idle."""
+    """Remembers since when each worker is idle.
 
-    def __init__(self, bounds: Bounds) -> None:
+    The name of an actor ends with the digest of its order. So an actor that does not answer, for example
+    because no machine has room for it, is known to belong to another order, too.
+    """
+
+    def __init__(self, bounds: Bounds, digest: str) -> None:
+        """`digest` is that of the order by which workers start."""
         self.bounds = bounds
+        self._digest = digest
         self._idle_since: dict[str, float] = {}
 
     def decide(
@@ -63,19 +75,22 @@ class Scaling:
     ) -> Change:
         """Return what to change at `now_s` of a clock that is never set.
 
-        A worker that runs a session is never drained, so that no run is interrupted to save a worker.
+        A worker that runs a session is not drained to save a worker, but it is if its order is another one.
         """
         self._note_idle(actors, workers, now_s)
-        remove = [name for name, actor in actors.items() if actor.state == "drained"]
-        leaving = [name for name, actor in actors.items() if actor.state == "draining"]
-        staying = [name for name in actors if name not in remove and name not in leaving]
+        other = {name for name in actors if not name.endswith(f"-{self._digest}")}
+        replace = [name for name in actors if name in other and actors[name].state in _HAS_WORKER]
+        gone = {"drained": actors, "starting": other, "restarting": other}
+        remove = [name for name, actor in actors.items() if name in gone.get(actor.state, ())]
+        staying = [name for name in actors if name not in other and actors[name].state not in _LEAVES]
         needed = self.bounds.count_needed(workload)
         drain: list[str] = []
         if len(staying) > needed:
             idle = [name for name in staying if self._is_idle(name, now_s)]
             drain = idle[::-1][: len(staying) - needed]
-        free = (f"worker-{number}" for number in count(1) if f"worker-{number}" not in actors)
-        return Change([*islice(free, max(0, needed - len(staying)))], drain, remove)
+        names = (f"worker-{number}-{self._digest}" for number in count(1))
+        free = (name for name in names if name not in actors)
+        return Change([*islice(free, max(0, needed - len(staying)))], drain, remove, replace)
 
     def _is_idle(self, name: str, now_s: float) -> bool:
         since = self._idle_since.get(name)

@@ -130,7 +130,7 @@ class Retries:
         if is_new:
             self._call.tell(f"The store {self._name} does not answer; trying again.")
         if lasted_s > PATIENCE_S:
-            message = f"{trouble.error.message} It was tried for {PATIENCE_S:.0f} seconds."
+            message = f"{trouble.error.message} It has not answered for {lasted_s:.0f} seconds."
             raise StoreError(message, trouble.error.hint)
         self._wait(self._next_pause(), trouble)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable
 from typing import Literal, NamedTuple, cast
 
@@ -16,6 +17,7 @@ from .listing import is_fresh
 Wanted = Literal["up", "drained", "down"]
 """What a fleet has to do. `up`: run workers. `drained`: hand every session back, and wait. `down`: end."""
 _FLEET = "fleet:"
+_STORE_ID = "store_id"
 
 
 class Workload(NamedTuple):
@@ -104,6 +106,15 @@ def list_workers(database: Database) -> list[WorkerState]:
         )
         for id, host, labels, agents, concurrency, state, until, started_at in rows
     ]
+
+
+def read_store_id(database: Database) -> str:
+    """Return the id of a store, which every URL of it has; it is made when it is first needed."""
+    database.commit([(
+        "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
+        (_STORE_ID, secrets.token_hex(8)),
+    )])  # fmt: skip
+    return str(database.query("SELECT value FROM meta WHERE name = ?", (_STORE_ID,))[0][0])
 
 
 def write_order(database: Database, name: str, order: FleetOrder) -> None:

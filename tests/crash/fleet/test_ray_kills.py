@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from support.required import require_module
 from support.stores.fleet_sessions import add_sessions, count_unfinished, require_all_done, wait_until
 from support.stores.ray_head import RayHead, find_processes, open_head
 
+from sandbur.agent.fleet.cluster.ray_connection import ClusterRefused, RayConnection
+from sandbur.agent.fleet.worker_process import WorkerOrder
 from sandbur.state.store.store import Store
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(1200)]
@@ -34,9 +36,9 @@ RUNNING_AT_ONCE = 6
 class FleetCommands:
     """`sandbur fleet` on one store and one cluster."""
 
-    def __init__(self, folder: Path, head: RayHead) -> None:
+    def __init__(self, folder: Path, head: RayHead, store: str = "store.db") -> None:
         self.folder, self.head = folder, head
-        self.url = f"sqlite:///{folder}/store.db"
+        self.url = f"sqlite:///{folder}/{store}"
         self.env = {**head.env, "SANDBUR_STORE": self.url, "SANDBUR_HOME": str(folder / "data")}
         self.env |= {"SANDBUR_LEASE_S": "4", "RAY_ADDRESS": head.address}
 
@@ -68,15 +70,14 @@ class FleetCommands:
 
 
 @contextmanager
-def run_controller(commands: FleetCommands) -> Iterator[subprocess.Popen[str]]:
-    bounds = ("--min", "2", "--max", "2", "--concurrency", "3")
-    controller = commands.start("up", "--address", commands.head.address, "--agent", NAME, *bounds)
-    try:
-        yield controller
-    finally:
-        if controller.poll() is None:
-            controller.kill()
-        controller.wait()
+def run_controller(commands: FleetCommands, concurrency: int = 3) -> Generator[subprocess.Popen[str]]:
+    bounds = ("--min", "2", "--max", "2", "--concurrency", str(concurrency))
+    with commands.start("up", "--address", commands.head.address, "--agent", NAME, *bounds) as controller:
+        try:
+            yield controller
+        finally:
+            if controller.poll() is None:
+                controller.kill()
 
 
 def test_killed_actors_workers_and_heads_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
@@ -118,3 +119,39 @@ def test_killed_actors_workers_and_heads_lose_nothing_and_repeat_nothing(tmp_pat
         store.close()
         wait_until(lambda: not find_processes(commands.url), PATIENCE_S, 0.2)
     require_all_done(commands.url, log, count, may_lack=3 * RUNNING_AT_ONCE)
+
+
+async def test_stores_share_no_workers_another_order_replaces_them_and_a_refused_request_ends_nothing(
+    tmp_path: Path,
+) -> None:
+    require_module("ray")
+    (tmp_path / "bot.py").write_text(BOT)
+    (tmp_path / "home").mkdir()
+    with open_head(tmp_path / "home") as head:
+        first, second = FleetCommands(tmp_path, head), FleetCommands(tmp_path, head, "other.db")
+        with run_controller(first) as replaced:
+            before = first.find_running()
+            assert second.list_actors() == {}
+            with run_controller(second):
+                second.find_running()
+                second.run("down")
+            assert before["actor_pid"] in {actor["actor_pid"] for actor in first.list_actors().values()}
+            names = set(first.list_actors())
+            with run_controller(first, concurrency=2) as newest:
+                wait_until(lambda: not names & set(first.list_actors()), PATIENCE_S, 0.5)
+                first.find_running()
+                assert replaced.wait(PATIENCE_S) == 0
+                first.run("down")
+                assert newest.wait(PATIENCE_S) == 0
+        connection = RayConnection(head.address, "third", head.env)
+        await connection.open()
+        order = WorkerOrder(first.url, "", str(tmp_path), (NAME,), 1, ("GPU",))
+        with pytest.raises(ClusterRefused, match="GPU"):
+            await connection.start_actor("worker-1", order)
+        await connection.drain_actor("worker-that-is-gone")
+        assert (await connection.list_actors()).actors == {}
+        await connection.aclose()
+        head.env["RAY_AUTH_TOKEN"] = "wrong"
+        refused = FleetCommands(tmp_path, head).start("status")
+        out, _ = refused.communicate(timeout=PATIENCE_S)
+        assert (refused.returncode, "Probably the token of RAY_AUTH_TOKEN is not" in out) == (1, True)

@@ -12,7 +12,7 @@ from sandbur.agent.fleet.cluster.ray_connection import (
     find_local_cluster,
     make_ray_environment,
 )
-from sandbur.state.store.sessions.workload import FleetOrder, read_order, write_order
+from sandbur.state.store.sessions.workload import FleetOrder, Wanted, read_order, write_order
 from sandbur.state.store.store import Store
 
 
@@ -23,6 +23,8 @@ from sandbur.state.store.store import Store
         ("up --agent a:b --min 3 --max 2", "at least 3 and at most 2"),
         ("up --agent a:b --labels host:alpha", "host:alpha"),
         ("up --agent a:b --labels a?b", "cannot be a label"),
+        ("up --agent a:b --labels GPU", "GPU is a resource of Ray, not a label"),
+        ("up --agent a:b --labels eu,object_store_memory", "object_store_memory is a resource of Ray"),
         ("up --agent a:b --name a/b", "cannot be the name of a fleet"),
         ("up --agent no_module:x", "no_module"),
         ("status", "no fleet 'sandbur'"),
@@ -51,14 +53,24 @@ def test_status_shows_the_store_where_no_head_answers(command: Command) -> None:
     assert f"No Ray head answers at {address}." in ended.err
 
 
-def test_a_fleet_is_ended_in_the_store_while_no_head_answers(command: Command) -> None:
+@pytest.mark.parametrize(
+    ("word", "wanted", "effect"),
+    [
+        ("drain", "drained", "The fleet will drain; `sandbur fleet up` undoes it."),
+        ("down", "down", "No worker starts any more; repeat `sandbur fleet down` when Ray is back"),
+    ],
+)
+def test_a_fleet_is_ended_in_the_store_while_no_head_answers(
+    command: Command, word: str, wanted: Wanted, effect: str
+) -> None:
     url = f"sqlite:///{command.folder}/store.db"
     store = Store.open(url)
     address = f"127.0.0.1:{find_free_port()}"
     write_order(store.database, "sandbur", FleetOrder("up", "somebody", address))
-    ended = command.run("fleet", "down", "--store", url)
+    ended = command.run("fleet", word, "--store", url)
     assert (ended.code, f"No Ray head answers at {address}." in ended.err) == (1, True)
-    assert read_order(store.database, "sandbur") == FleetOrder("down", "somebody", address)
+    assert effect in ended.err
+    assert read_order(store.database, "sandbur") == FleetOrder(wanted, "somebody", address)
     store.close()
 
 

@@ -1,5 +1,7 @@
 """The workload counts each session that needs a worker once, and the list has each worker with its state."""
 
+from pathlib import Path
+
 from support.stores.waiting import AGENT, add_waiting, make_claims, set_head
 
 from sandbur.state.store.sessions.lanes import make_agent_key
@@ -9,6 +11,7 @@ from sandbur.state.store.sessions.workload import (
     count_workload,
     list_workers,
     read_order,
+    read_store_id,
     write_order,
 )
 from sandbur.state.store.store import Store
@@ -61,3 +64,14 @@ def test_the_newest_order_of_each_fleet_counts(store: Store) -> None:
     write_order(store.database, "a", FleetOrder("drained", "second", "127.0.0.1:3"))
     assert read_order(store.database, "a") == FleetOrder("drained", "second", "127.0.0.1:3")
     assert read_order(store.database, "b") == FleetOrder("up", "other", "127.0.0.1:2")
+
+
+def test_a_store_keeps_its_id_and_each_store_has_another(store: Store, tmp_path: Path) -> None:
+    id = read_store_id(store.database)
+    other = Store.open(f"sqlite:///{tmp_path}/other.db")
+    other_id = read_store_id(other.database)
+    other.close()
+    again = Store.open(f"sqlite:///{tmp_path}/./other.db")
+    assert (read_store_id(store.database), read_store_id(again.database)) == (id, other_id)
+    assert id != other_id
+    again.close()

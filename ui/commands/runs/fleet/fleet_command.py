@@ -14,6 +14,8 @@ from .....state.store.sessions.lanes import check_labels
 from ....cli.argument_types import amount, count, names, one_of, position
 from ....cli.grammar import Action, ActionCommand, flag, switch, word
 
+_RESOURCES = ("CPU", "GPU", "memory", "object_store_memory")
+"""Resources that Ray counts by itself."""
 _OF_CLUSTER = ("--name", "--address")
 
 
@@ -73,6 +75,11 @@ class FleetCommand(ActionCommand):
                 raise UsageError(
                     f"--labels: {machines[0]} is a label that each worker has by itself.",
                     "Name what machines of the cluster have as a resource.",
+                )
+            if resources := [label for label in self.labels if label in _RESOURCES]:
+                raise UsageError(
+                    f"--labels: {resources[0]} is a resource of Ray, not a label.",
+                    f"Choose another name: ray start --resources '{{\"my-{resources[0].lower()}\": 1}}'",
                 )
             self.bounds  # noqa: B018
         if find_spec("ray") is None:

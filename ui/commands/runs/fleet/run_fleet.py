@@ -33,6 +33,7 @@ from .....state.store.sessions.workload import (
     count_workload,
     list_workers,
     read_order,
+    read_store_id,
 )
 from .....state.store.store import Store
 from ....cli.open_session import read_overrides, tell_notice
@@ -124,12 +125,13 @@ async def _open_fleet(command: FleetCommand, settings: Settings) -> AsyncGenerat
             address = address or await find_local_cluster(Path(tempfile.gettempdir()))
         else:
             address = address or _find_address(store, command.fleet)
-        connection = RayConnection(address, command.fleet, env, command.most)
+        store_id = read_store_id(store.database)
+        connection = RayConnection(address, f"{command.fleet}-{store_id}", env, command.most)
     except BaseException:
         store.close()
         raise
     try:
-        yield Fleet(command.fleet, store.database, connection)
+        yield Fleet(command.fleet, store_id, store.database, connection)
     finally:
         await connection.aclose()
         store.close()
