@@ -100,10 +100,8 @@ def this_place() -> InstallPlace:
 def find_update(place: InstallPlace) -> UpdateAdvice:
     """Return how a program in this environment is updated."""
     found = next(filter(None, (find(place) for find in _FINDERS)))
-    if place.is_container and not found.note and found.kind != "container":
-        return found._replace(
-            note="In a container this lasts as long as the container: update its image, too."
-        )
+    if place.is_container and not found.note and found.kind not in ("checkout", "container"):
+        return found._replace(note="This lasts as long as this container: update its image, too.")
     return found
 
 
