@@ -15,7 +15,7 @@ from ...sdk.agent import Agent
 from .statistics import measure_agreement
 from .task import Solution
 
-_MOST_FILE_CHARS = 20_000
+_MOST_FILE_BYTES = 20_000
 _MOST_FILES = 50
 
 
@@ -84,15 +84,19 @@ class JudgeMetric(Metric):
     def describe(solution: Solution, instruction: str) -> str:
         """Return the message with the task, the answer and the files of a run."""
         files = {
-            path.relative_to(solution.workspace).as_posix(): path.read_text("utf-8", "replace")[
-                :_MOST_FILE_CHARS
-            ]
+            path.relative_to(solution.workspace).as_posix(): _read_start(path)
             for path in _list_files(solution.workspace)
         }
         return (
             f"The task:\n{instruction}\n\n<answer>\n{solution.result}\n</answer>\n\n"
             f"<files>\n{json.dumps(files, indent=1, ensure_ascii=False)}\n</files>"
         )
+
+
+def _read_start(path: Path) -> str:
+    """Return the beginning of a file, which may be large."""
+    with path.open("rb") as file:
+        return file.read(_MOST_FILE_BYTES).decode("utf-8", "replace")
 
 
 def _list_files(folder: Path) -> list[Path]:
