@@ -46,12 +46,12 @@ def main() -> None:
     # A store of its own: the address has a token only if the store has none.
     with tempfile.TemporaryDirectory() as folder:
         command = [*SERVE, *MODEL, "--store", f"sqlite:///{folder}/sandbur.db"]
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert server.stdout is not None
         try:
             found = re.search(r"(http://\S+)/\?token=(\S+)", server.stdout.readline())
             if found is None:
-                sys.exit("The server did not start.")
+                sys.exit(server.communicate()[1])
             with OpenAI(base_url=f"{found[1]}/v1", api_key=found[2]) as client:
                 chat(client)
                 respond(client)

@@ -158,7 +158,7 @@ def _require_header(line: str) -> None:
     except ValueError:
         header = None
     if not isinstance(header, dict) or "kind" not in header:
-        raise UsageError("This is no export of facts.", "Write one with `sandbur memory export`.")
+        raise UsageError("This is not an export of facts.", "Write one with `sandbur memory export`.")
     try:
         ExportHeader.model_validate(header)
     except ValidationError as error:

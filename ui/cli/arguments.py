@@ -31,8 +31,7 @@ INSTEAD = {
     "login": "Set ANTHROPIC_API_KEY, OPENAI_API_KEY or the key of another provider, or start Ollama.",
     "logout": "Keys are in the environment: unset ANTHROPIC_API_KEY or the key that is set.",
     "models": "Name one with -m PROVIDER/MODEL; `sandbur doctor` says which is used.",
-    "update": "Install a newer version over this one; `sandbur doctor` says where it is.",
-    "upgrade": "Install a newer version over this one; `sandbur doctor` says where it is.",
+    "upgrade": "`sandbur update` prints the command that installs a newer version.",
 }
 
 

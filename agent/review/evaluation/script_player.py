@@ -34,7 +34,7 @@ def read_script(folder: Path | None, translate: Callable[[str], str]) -> list[tu
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {error}.", _FORM) from None
     if not isinstance(replies, list) or not replies:
-        raise UsageError(f"{path} is no list of replies.", _FORM)
+        raise UsageError(f"{path} is not a list of replies.", _FORM)
     return [_read_reply(path, number, one) for number, one in enumerate(cast("list[Any]", replies), 1)]
 
 

@@ -10,7 +10,7 @@ from sandbur.state.errors import UsageError
 from sandbur.ui.cli.arguments import INSTEAD, parse
 from sandbur.ui.cli.grammar import COMMANDS
 
-WORDS = ("init", "login", "logout", "models", "update", "upgrade")
+WORDS = ("init", "login", "logout", "models", "upgrade")
 
 
 @pytest.mark.parametrize("word", WORDS)

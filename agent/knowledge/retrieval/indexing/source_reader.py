@@ -143,7 +143,7 @@ async def _split(content: bytes, path: str, masker: Masker) -> tuple[Unit, list[
         wanted = "a picture that models see" if has_picture_name(path) else "text"
         raise UsageError(f"it is not {wanted} ({name_binary_kind(content[:SAMPLE_BYTES])})")
     if content and (suffix := Path(path).suffix.lower()) in _BINARY:
-        raise UsageError(f"its name ends with {suffix}, but its content is not of that format")
+        raise UsageError(f"it is not of the format that its name says ({suffix})")
     return "line", split_text(_unify(form.decode(content)), path, masker)
 
 

@@ -57,7 +57,7 @@ def judge(folder: Path, rules: tuple[str, ...], tool: str, **arguments: Any) -> 
         ("- tools: run_shell_command", "`- runs: ...`"),
         ("- tools: write_file(a)", "`- writes: ...`"),
         ("- tools: web_fetch", "`- hosts: ...`"),
-        ("- agents: a b", "no name of an agent"),
+        ("- agents: a b", "cannot name an agent"),
         ("- opens: a", "The keys are: expects, after, writes, runs, hosts, tools, agents"),
         ("- after: 1", "Line 3: step 1 cannot come after step 1: the first step comes after nothing"),
         ("- after: 2", "step 1 cannot come after step 2"),

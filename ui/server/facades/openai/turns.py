@@ -69,7 +69,8 @@ class TurnFold:
             # Whether the run goes on with the newest turn or begins another one, its first step tells.
             self._is_fresh, self._before_row = True, item.row - 1
         elif isinstance(item.traced.record, RunEnded) and self.turns:
-            (self.turns[-1].result,) = list_stored_events(item)
+            # A run that only recorded decisions has no result: the next run goes on with the turn.
+            self.turns[-1].result = next(iter(list_stored_events(item)), None)
 
     def _add_step(self, item: FeedStep) -> None:
         for added in item.messages:

@@ -168,7 +168,7 @@ def test_an_import_says_whose_the_facts_are_and_puts_those_of_a_project_here(com
 @pytest.mark.parametrize("text", ["{}", "[]", "hello", '{"type": "session"}', '{"fact": {}}'])
 def test_a_file_that_is_no_export_is_refused(command: Command, text: str) -> None:
     done = run(command, "import", "-", stdin=text)
-    assert (done.code, "This is no export of facts." in done.err) == (2, True)
+    assert (done.code, "This is not an export of facts." in done.err) == (2, True)
 
 
 def test_a_text_that_was_corrected_before_is_added_with_the_reason(command: Command) -> None:

@@ -105,7 +105,7 @@ def test_a_named_file_that_cannot_be_searched_is_refused_and_not_kept(
         assert command.run("index", "add", "docs").code == 0
     for name, why in (
         ("bin.dat", "it is not text (unknown type)"),
-        ("broken.docx", "its name ends with .docx, but its content is not of that format"),
+        ("broken.docx", "it is not of the format that its name says (.docx)"),
     ):
         refused = command.run("index", "add", f"docs/{name}")
         assert (refused.code, f"docs/{name} cannot be added: {why}." in refused.err) == (2, True)
