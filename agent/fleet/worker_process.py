@@ -1,4 +1,4 @@
-"""A worker in a process of its own: it is started again when it ends, and ends with whoever started it."""
+"""A worker in a process of its own: it is started again when it ends, and ends with its starter."""
 
 from __future__ import annotations
 
@@ -95,11 +95,11 @@ class WorkerProcess:
 
     @property
     def problem(self) -> str:
-        """What a worker that was not asked to end said last; empty if the worker runs."""
+        """The last line of a worker that ended without being asked to; empty if the worker runs."""
         return self._last_line if self.state == "pausing" else ""
 
     def start(self) -> None:
-        """Start the worker; one that was drained is started anew."""
+        """Start the worker; one that was drained is started again."""
         self._drained.clear()
         if self._keeper is None or not self._keeper.is_alive():
             self._keeper = threading.Thread(target=self._keep, name=self._name, daemon=True)

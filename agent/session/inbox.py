@@ -204,7 +204,7 @@ class SessionInbox:
     def _without_refused(self, content: UserContent) -> UserContent:
         """Return a message with a sentence in place of each file that the model cannot take.
 
-        The sender was told before if the model could not take it, so another model goes on with the session.
+        A file that the model could not take was refused when it was sent, so this is another model.
         """
         model = self._model
         if isinstance(content, str) or model is None:

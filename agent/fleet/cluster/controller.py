@@ -51,7 +51,7 @@ class Fleet:
 class FleetController:
     """Starts, drains and removes the workers of a fleet, until somebody else does.
 
-    The store has what the fleet is to do. So a controller that begins anew, or a cluster that comes back
+    The store has what the fleet is to do. So a controller that starts again, or a cluster that comes back
     empty, goes on with the same.
     """
 
@@ -67,7 +67,7 @@ class FleetController:
         self._outage: StoreError | None = None
         """Why the store cannot be read now."""
         self._problems: dict[str, str] = {}
-        """Name -> what its worker said when it ended, as far as that was reported."""
+        """Name -> the last line of its worker when it ended, if it was reported."""
 
     async def run(self, stop: asyncio.Event) -> Wanted:
         """Keep the workers until `stop` is set or the fleet has another controller; return what it has to do.

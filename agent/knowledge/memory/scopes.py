@@ -79,7 +79,7 @@ def describe_owner(scope: FactScope) -> str:
 def make_foreign_error(fact: Fact, name: str) -> UsageError:
     """Return the error for a fact that a caller named, but that holds elsewhere.
 
-    Nothing is told about the facts of another user.
+    The error says nothing about the facts of another user.
     """
     if fact.scope.kind == "user":
         return UsageError(f"There is no fact {name[:80]!r}.", "List the facts to see their ids.")

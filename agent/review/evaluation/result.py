@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ....actions.workspace.paths import format_count
 from ....state.errors import UsageError
 from .statistics import (
     Estimate,
@@ -142,7 +143,7 @@ class EvaluationResult:
             if now.value < before.low:
                 found.append(
                     f"{own} is worse than the baseline: pass@1 is {now.value:.3f}, and was {before.value:.3f}"
-                    f" [{before.low:.3f}, {before.high:.3f}] at the same {len(shared)} tasks."
+                    f" [{before.low:.3f}, {before.high:.3f}] over {format_count(len(shared), 'task')}."
                 )
         if not was_compared:
             raise UsageError(

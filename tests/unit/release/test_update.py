@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from support.commands.command import Command
 from support.places import ROOT
+from support.required import lacks
 
 from sandbur.agent.runtime.version import VERSION
 from sandbur.ui.commands.setup.update import InstallPlace, UpdateAdvice, find_update, look_up
@@ -61,7 +62,7 @@ def test_a_file_that_dpkg_owns_is_updated_by_apt(tmp_path: Path) -> None:
     """Asked of the real dpkg, where there is one: it owns the module `json` of the system's Python."""
     owned = next((path for path in Path("/usr/lib").glob("python3.*/json") if path.is_dir()), None)
     if owned is None or not shutil.which("dpkg-query"):
-        pytest.skip("no Python of Debian is here")
+        lacks("no Python of Debian is here")
     where = place({}, prefix=Path("/usr"), installer="debian", sources=owned)
     assert find_update(where).command.startswith("sudo apt-get install --only-upgrade libpython3")
 

@@ -144,16 +144,16 @@ def test_an_id_that_clients_take_for_a_folder_is_refused(server: RunningServer, 
 
 
 def test_a_session_with_a_fork_is_deleted_after_its_fork(server: RunningServer) -> None:
-    server.begin("root", "hi")
-    server.wait_for("root", "done")
-    fork = server.ask("POST", "/v1/sessions/root/fork", {}).json["session_id"]
-    refused = server.ask("DELETE", "/v1/sessions/root")
+    server.begin("tree", "hi")
+    server.wait_for("tree", "done")
+    fork = server.ask("POST", "/v1/sessions/tree/fork", {}).json["session_id"]
+    refused = server.ask("DELETE", "/v1/sessions/tree")
     assert refused.status == 409
     assert refused.json["error"] == {
-        "type": "has_fork", "message": f"Session root has the fork {fork}.", "hint": "Delete the fork first.",
+        "type": "has_fork", "message": f"Session tree has the fork {fork}.", "hint": "Delete the fork first.",
     }  # fmt: skip
     assert server.ask("DELETE", f"/v1/sessions/{fork}").status == 200
-    assert server.ask("DELETE", "/v1/sessions/root").status == 200
+    assert server.ask("DELETE", "/v1/sessions/tree").status == 200
 
 
 def test_metrics_count_the_requests(server: RunningServer) -> None:

@@ -29,7 +29,7 @@ async def create_session(request: ApiRequest) -> forms.AcceptedAnswer:
     request.service.require_agent(name)
     labels = {"app": wanted.app, "user": wanted.user, "tags": tuple(wanted.tags)}
     if await request.store.database.offload(lambda: request.store.index.exists(session_id)):
-        # All tenants share the ids, so the answer is the same whoever has it.
+        # All tenants share the ids, so the answer does not depend on the tenant that has it.
         raise RequestRefused(409, "taken", "This id is taken.", "Choose another id, or none.")
     await runner.create(request.store, name, session_id, labels)
     if content is not None:
