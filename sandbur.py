@@ -65,10 +65,10 @@ if TYPE_CHECKING:
     from .agent.knowledge.retrieval.passages import Passage
     from .agent.models.configured_models import connect_model, provider_token_counter
     from .agent.review.evaluation.evaluator import Evaluator
-    from .agent.review.evaluation.metrics import Judgement, JudgeMetric, Metric, measure_judges
-    from .agent.review.evaluation.result import EvaluationResult, EvaluationRun
-    from .agent.review.evaluation.suite import Suite
-    from .agent.review.evaluation.task import Solution, Task
+    from .agent.review.evaluation.measures.metrics import Judgement, JudgeMetric, Metric, measure_judges
+    from .agent.review.evaluation.measures.result import EvaluationResult, EvaluationRun
+    from .agent.review.evaluation.suites.suite import Suite
+    from .agent.review.evaluation.suites.task import Solution, Task
     from .agent.review.plans.plan_tool import plan_tools
     from .agent.runtime.compaction import Compaction
     from .agent.runtime.extension_runtime import ExtensionRuntime, SessionAdditions
@@ -302,16 +302,16 @@ _HOMES = {
     "DoneResult": ("sandbur.agent.sdk.runs.result", "DoneResult"),
     "Elicitation": ("sandbur.agent.runtime.tool_servers", "Elicitation"),
     "EventStream": ("sandbur.agent.sdk.runs.stream", "EventStream"),
-    "Suite": ("sandbur.agent.review.evaluation.suite", "Suite"),
-    "Task": ("sandbur.agent.review.evaluation.task", "Task"),
-    "Solution": ("sandbur.agent.review.evaluation.task", "Solution"),
-    "Metric": ("sandbur.agent.review.evaluation.metrics", "Metric"),
-    "JudgeMetric": ("sandbur.agent.review.evaluation.metrics", "JudgeMetric"),
-    "Judgement": ("sandbur.agent.review.evaluation.metrics", "Judgement"),
-    "measure_judges": ("sandbur.agent.review.evaluation.metrics", "measure_judges"),
+    "Suite": ("sandbur.agent.review.evaluation.suites.suite", "Suite"),
+    "Task": ("sandbur.agent.review.evaluation.suites.task", "Task"),
+    "Solution": ("sandbur.agent.review.evaluation.suites.task", "Solution"),
+    "Metric": ("sandbur.agent.review.evaluation.measures.metrics", "Metric"),
+    "JudgeMetric": ("sandbur.agent.review.evaluation.measures.metrics", "JudgeMetric"),
+    "Judgement": ("sandbur.agent.review.evaluation.measures.metrics", "Judgement"),
+    "measure_judges": ("sandbur.agent.review.evaluation.measures.metrics", "measure_judges"),
     "Evaluator": ("sandbur.agent.review.evaluation.evaluator", "Evaluator"),
-    "EvaluationResult": ("sandbur.agent.review.evaluation.result", "EvaluationResult"),
-    "EvaluationRun": ("sandbur.agent.review.evaluation.result", "EvaluationRun"),
+    "EvaluationResult": ("sandbur.agent.review.evaluation.measures.result", "EvaluationResult"),
+    "EvaluationRun": ("sandbur.agent.review.evaluation.measures.result", "EvaluationRun"),
     "Extension": ("sandbur.agent.extensions.extension", "Extension"),
     "ExtensionRuntime": ("sandbur.agent.runtime.extension_runtime", "ExtensionRuntime"),
     "Flow": ("sandbur.actions.turn.flows.flow", "Flow"),

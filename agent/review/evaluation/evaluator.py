@@ -30,13 +30,13 @@ from ...sdk.runs.result import RunResult
 from ...sdk.session import AgentSession
 from ...session.decisions import make_decision
 from .contender import Contender, SessionOpener
-from .metrics import JudgeMetric, Metric
+from .measures.metrics import JudgeMetric, Metric
 from .records import read_record, record
-from .result import EvaluationResult, EvaluationRun
+from .measures.result import EvaluationResult, EvaluationRun
 from .run_place import RunPlace
 from .script_player import ScriptPlayer, read_script
-from .suite import Suite
-from .task import Solution, Task
+from .suites.suite import Suite
+from .suites.task import Solution, Task
 
 _SPACE = uuid.UUID("6f5d6c1e-7a55-5c0b-9f0f-5a1d1f3c2b90")
 _NOBODY = "Nobody is here to approve this call. Solve the task without it."

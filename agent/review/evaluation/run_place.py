@@ -18,8 +18,8 @@ from ....state.errors import SandboxMissing
 from ....state.process.cancellation import run_to_end
 from ....state.session import SandboxWish
 from . import evaluations_folder
-from .task import Task
-from .task_folder import list_workspace_files
+from .suites.task import Task
+from .suites.task_folder import list_workspace_files
 
 _MOST_OUTPUT_BYTES = 20_000_000
 _MOST_TEXT_BYTES = 4_000

@@ -12,7 +12,7 @@ from ....actions.ports.events import TextDelta
 from ....state.application import Usage
 from ....state.conversation.messages import Block, Message, Text, ToolUse
 from ....state.errors import UsageError
-from .task_folder import SCRIPT
+from .suites.task_folder import SCRIPT
 
 SCRIPTED = "scripted"
 """The name of the model."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from .....agent.review.evaluation.result import EvaluationResult, EvaluationRun
+from .....agent.review.evaluation.measures.result import EvaluationResult, EvaluationRun
 from .....state.errors import UsageError
 from .....state.store.store import Store
 from ....report.html import begin_page, div, report, span

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .....agent.review.evaluation.result import EvaluationResult, Measured
+from .....agent.review.evaluation.measures.result import EvaluationResult, Measured
 
 _MOST_NAME_CHARS = 40
 _DIGITS = {"cost_usd": 4, "tokens": 0, "turns": 1, "seconds": 1, "questions": 1}

@@ -5,7 +5,7 @@ from math import comb
 import pytest
 
 from sandbur import measure_judges
-from sandbur.agent.review.evaluation.statistics import (
+from sandbur.agent.review.evaluation.measures.statistics import (
     compare_paired,
     estimate_pass_all,
     estimate_pass_at,

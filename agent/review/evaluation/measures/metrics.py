@@ -9,11 +9,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from ....actions.ports import Model
-from ....state.errors import SandburError, WrongType
-from ...sdk.agent import Agent
+from .....actions.ports import Model
+from .....state.errors import SandburError, WrongType
+from ....sdk.agent import Agent
 from .statistics import measure_agreement
-from .task import Solution
+from ..suites.task import Solution
 
 _MOST_FILE_BYTES = 20_000
 _MOST_FILES = 50

@@ -12,8 +12,8 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ....actions.workspace.paths import format_count
-from ....state.errors import UsageError
+from .....actions.workspace.paths import format_count
+from .....state.errors import UsageError
 from .statistics import (
     Estimate,
     PairedTest,

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ....state.errors import UsageError, WrongType
+from .....state.errors import UsageError, WrongType
 
 RUN_S = 900.0
 CHECK_S = 600.0

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
-from ....state.errors import UsageError, WrongType
+from .....state.errors import UsageError, WrongType
 from .task import Task
 from .task_folder import find_task_folders, read_task_folder
 

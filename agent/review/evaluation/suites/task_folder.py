@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from ....state.errors import UsageError
+from .....state.errors import UsageError
 from .task import CHECK_S, RUN_S, Task
 
 RECORD = "task.toml"

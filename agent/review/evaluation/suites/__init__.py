@@ -1,0 +1,1 @@
+"""Suites of tasks: from folders, from programs, and shipped."""
