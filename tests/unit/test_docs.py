@@ -17,25 +17,26 @@ PAGES = (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")))
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 
 
-def picture(number: int) -> str:
-    return re.findall(r"```mermaid\n(.*?)```", ARCHITECTURE, re.S)[number]
+BOX = re.compile(r'^ +(?:(\w+) --- )?(\w+)\["<b>(\w+)</b><br/>.+"\]$', re.M)
 
 
-def test_the_picture_of_the_rooms_shows_every_folder_and_no_other() -> None:
-    folders = {
-        path.parent.relative_to(ROOT).as_posix()
-        for layer in LAYERS
-        for path in (ROOT / layer).rglob("__init__.py")
-    }
-    drawn: set[str] = set()
-    for layer, inside in re.findall(r"subgraph (\w+)\[.*?\n(.*?)\n    end", picture(1), re.S):
-        drawn.add(layer)
-        drawn |= {f"{layer}/{name}" for name in re.findall(r'\["([\w/]+)<br/>', inside)}
-    assert drawn == folders
+def pictures(heading: str) -> list[str]:
+    """Return the diagrams below a heading of the page about the architecture."""
+    section = re.split(rf"^#+ {heading}.*$", ARCHITECTURE, maxsplit=1, flags=re.M)[1]
+    return re.findall(r"^```mermaid\n(.*?)^```", re.split(r"^#+ ", section, flags=re.M)[0], re.M | re.S)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_the_pictures_of_a_layer_show_every_folder_and_no_other(layer: str) -> None:
+    drawn: dict[str, str] = {}
+    for parent, box, name in BOX.findall("\n".join(pictures(f"{layer}: "))):
+        drawn[box] = f"{drawn.get(parent, layer)}/{name}"
+    modules = (path.parent.relative_to(ROOT).as_posix() for path in (ROOT / layer).rglob("__init__.py"))
+    assert sorted(drawn.values()) == sorted({*modules} - {layer})
 
 
 def test_the_actions_that_the_pages_name_are_those_of_the_graph() -> None:
-    text = picture(2) + ARCHITECTURE.split("```")[-1]
+    text = pictures("A turn")[0] + ARCHITECTURE.split("```")[-1]
     for name in ACTIONS:
         assert name in ARCHITECTURE
     named = set(re.findall(r"`(vibe_\w+|step_\w+|context_\w+|execute_\w+)`", text))
@@ -62,10 +63,11 @@ def test_a_test_that_a_page_names_exists() -> None:
 
 
 def test_the_graph_is_drawn_with_every_action_and_no_other() -> None:
-    drawn = set(re.findall(r"\b([a-z_]+)\b(?= -->)|--> ([a-z_]+)", picture(3)))
+    (graph,) = pictures("The graph")
+    drawn = set(re.findall(r"\b([a-z_]+)\b(?= -->)|--> ([a-z_]+)", graph))
     named = {name for pair in drawn for name in pair if name}
     assert named | {"context_compressor"} == set(ACTIONS)
-    assert "context_compressor" in picture(3)
+    assert "context_compressor" in graph
 
 
 def text_of(name: str) -> str:
@@ -130,3 +132,8 @@ def test_every_extra_stands_in_the_page_about_installing() -> None:
         name for row in re.findall(r"^\| (`.*?) \|", section, re.M) for name in re.findall(r"`(\w+)`", row)
     }
     assert named == set(project["optional-dependencies"]) - {"test", "dev"}
+
+
+def test_the_glossary_is_in_alphabetical_order_and_defines_a_term_once() -> None:
+    terms = [row.lower() for row in re.findall(r"^\| ([^|]+) \| .+ \|$", text_of("glossary.md"), re.M)][1:]
+    assert terms == sorted(set(terms))
