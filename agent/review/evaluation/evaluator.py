@@ -31,8 +31,8 @@ from ...sdk.session import AgentSession
 from ...session.decisions import make_decision
 from .contender import Contender, SessionOpener
 from .measures.metrics import JudgeMetric, Metric
-from .records import read_record, record
 from .measures.result import EvaluationResult, EvaluationRun
+from .records import read_record, record
 from .run_place import RunPlace
 from .script_player import ScriptPlayer, read_script
 from .suites.suite import Suite
