@@ -4,21 +4,43 @@ import ast
 import asyncio
 import inspect
 import re
+import shlex
 import warnings
 from pathlib import Path
 
 import pytest
 from support.places import ROOT
 
+from sandbur.ui.chat.slash.table import find
+from sandbur.ui.cli.arguments import parse
+
 PAGE = (ROOT / "docs" / "coming-from.md").read_text("utf-8")
 (PRELUDE,) = re.findall(r"```python\n(.*?)```", PAGE, re.S)
-SECTIONS = [section.partition("\n") for section in PAGE.split("\n## ")[1:]]
+_, TERMINAL_AGENTS, _, *FRAMEWORKS = PAGE.split("\n## ")
+SECTIONS = [section.partition("\n") for section in FRAMEWORKS]
+HERE = [row.split(" | ")[1] for row in re.findall(r"^\| (.+) \|$", TERMINAL_AGENTS, re.M)]
 ROWS = [
     (framework, line.split(" | "))
     for framework, _, text in SECTIONS
     for line in text.splitlines()
     if line.startswith("| ") and not line.startswith("| there |")
 ]
+
+
+def test_each_terminal_agent_has_a_table() -> None:
+    names = re.findall(r"^### (.+)$", TERMINAL_AGENTS, re.M)
+    assert names == ["Claude Code", "Codex", "aider"]
+    assert len(HERE) > 30
+
+
+@pytest.mark.parametrize("line", sorted(set(re.findall(r"`((?:sandbur|-)[^`]*)`", " ".join(HERE)))))
+def test_the_command_line_here_is_one(line: str) -> None:
+    parse(shlex.split(line.removeprefix("sandbur")))
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`/(\w+)[^`]*`", " ".join(HERE)))))
+def test_the_slash_command_here_is_one(name: str) -> None:
+    assert find(name) is not None
 
 
 def test_each_framework_has_a_table_of_three_columns() -> None:
