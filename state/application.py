@@ -244,7 +244,7 @@ class ApplicationState(Record):
     hub_position: int = Field(default=0, exclude_if=lambda number: not number)
     """The number of the newest message of its hub that the history holds; 0: none."""
     approved_plan: ApprovedPlan | None = Field(default=None, exclude_if=partial(is_, None))
-    """The plan as a person approved it, with what it allows; None if nobody did."""
+    """The plan as a person approved it, with what it allows; None if no plan is approved."""
     plan_usage: PlanUsage | None = Field(default=None, exclude_if=partial(is_, None))
     """What is counted for the budgets of the approved plan; None if it has none."""
     earlier_plan: ApprovedPlan | None = Field(default=None, exclude_if=partial(is_, None))

@@ -60,7 +60,7 @@ class SpawnedBy(Record):
 
     @property
     def levels(self) -> int:
-        """Return how deep it stands below the session that a person began, without workflows."""
+        """Return its depth below the session that a person began, without workflows."""
         return len(self.agents) if self.depth is None else self.depth
 
 

@@ -24,7 +24,7 @@ _CUT = (
     " beginning.]"
 )
 HUB_NUMBER = "sandbur.hub.number"
-"""The name in the metadata of a message of a hub under which its number stands."""
+"""The key of the number of a message of a hub in its metadata."""
 _BACKTICKS = re.compile("`+")
 _RAN = "I ran this shell command myself:"
 _CALLED = "I ran {tool} myself, with these arguments:"
@@ -233,7 +233,7 @@ class Message(Record):
 
     @property
     def hub_number(self) -> int:
-        """Return the number of a message that another participant of a hub said; 0 for other messages."""
+        """Return the number of a message of another participant of a hub; 0 for other messages."""
         return 0 if self.metadata is None else self.metadata.get(HUB_NUMBER, 0)
 
     @property
@@ -375,7 +375,7 @@ def flow_call_message(use: ToolUse, result: ToolResult) -> Message:
 
 
 def flow_answer(text: str, flow: str) -> Message:
-    """Return the answer of a flow; it stands for a model's reply, and its metadata names the flow."""
+    """Return the answer of a flow; it takes the place of a model's reply, and its metadata names the flow."""
     return assistant_message(text).model_copy(update={"metadata": {"flow": flow}})
 
 

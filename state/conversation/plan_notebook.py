@@ -17,7 +17,7 @@ ended before it.
 """
 
 PlanEnd = Literal["", "done", "abandoned"]
-"""How the model, a person or a program ended a plan; empty: nobody did."""
+"""How the model, a person or a program ended a plan; empty: it has not ended."""
 PastStatus = Literal["done", "abandoned", "unfinished"]
 
 MOST_PAST_PLANS = 20

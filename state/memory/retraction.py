@@ -46,7 +46,7 @@ class Retraction(NamedTuple):
 
 
 def plan_retraction(rows: FactRows, tenant: str, changed: Sequence[ChangedPath]) -> Retraction:
-    """Return what takes calls back, as far as nobody else changed the same facts since."""
+    """Return what takes calls back, as far as no other call changed the same facts since."""
     return _Planner(rows, tenant, changed).plan()
 
 

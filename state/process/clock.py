@@ -43,7 +43,7 @@ class RemoteClock:
         self._is_outdated = True
 
     def now(self) -> datetime:
-        """Return the time on the other machine, in UTC. Asks nobody."""
+        """Return the time on the other machine, in UTC. Asks no server."""
         with self._lock:
             if self._remote is None:
                 return datetime.now(UTC)

@@ -34,7 +34,7 @@ _MOST_AT_ONCE = 500
 _MOST_REFERENCE = 64
 """The most documents of the sample in which parts of words are counted: those that were found have many."""
 _EVERY = ""
-"""Stands for the word that each document has."""
+"""The term that every document has."""
 
 
 class _Sample(NamedTuple):

@@ -73,7 +73,7 @@ def make_words(title: str, text: str) -> str:
 
 @lru_cache(maxsize=50_000)
 def _list_grams(word: str) -> frozenset[str]:
-    """Return the parts of a word of four characters, with a space before and behind the word."""
+    """Return the parts of a word of four characters, with a space before and after the word."""
     padded = f" {word} "
     return frozenset(padded[at : at + _GRAM_CHARS] for at in range(max(1, len(padded) - _GRAM_CHARS + 1)))
 

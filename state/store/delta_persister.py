@@ -147,6 +147,6 @@ def _load_files(values: dict[str, Any]) -> None:
 
 
 def _void_lost_call(call: PendingCall) -> PendingCall:
-    """Make a call invalid whose arguments are lost, because nobody approved the unknown arguments."""
+    """Make a call invalid whose arguments are lost, because the unknown arguments were not approved."""
     reason = "The record of this call was damaged."
     return call.model_copy(update={"decision": "invalid", "decided_by": "runtime", "reason": reason})

@@ -175,7 +175,7 @@ def merge(fields: dict[str, Any], delta: str) -> None:
 def void_approvals(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields without the approvals and the mode of another session or machine.
 
-    Nobody here approved what the steps of a plan may do.
+    What the steps of a plan may do was not approved here.
     """
     steps = cast("Sequence[dict[str, Any] | None]", fields.get("vibe_plan") or ())
     plan = [step and {key: value for key, value in step.items() if key != "allows"} for step in steps]

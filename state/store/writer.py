@@ -63,7 +63,7 @@ class SessionWriter:
         self.last_seq = -1
         """The newest step that this process has read, written, or holds for the next commit."""
         self.is_foreign = False
-        """Whether the loaded step ran in another store, so that nobody in this store has approved
+        """Whether the loaded step ran in another store, so that no person in this store has approved
         anything.
         """
         self.lost_calls: tuple[str, ...] = ()

@@ -276,7 +276,7 @@ CONNECTIONS = 8
 
 
 def _stop_nothing() -> None:
-    """Do nothing: nobody listens."""
+    """Do nothing: there is no listener."""
 
 
 class NetworkDatabase:

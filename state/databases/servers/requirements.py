@@ -72,7 +72,7 @@ class Server(Protocol):
     skip_locked: str
     """What a query for rows to be updated ends with, so that two of them at once find different rows."""
     notification: str
-    """The statement that wakes those who listen to a channel, its parameter; empty if nobody can listen."""
+    """The statement that notifies a channel, its parameter; empty if the server has no channels."""
 
     def connect(self) -> Connection: ...
 

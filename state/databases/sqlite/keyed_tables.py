@@ -72,7 +72,7 @@ _NUMBERED = {"session_texts": "session_id", "documents": "id"}
 
 
 def name_rows(table: str) -> str:
-    """Return the name of the table behind the view `table`."""
+    """Return the name of the table that the view `table` reads."""
     return f"{table}_by_key"
 
 
@@ -94,7 +94,7 @@ def create_plain(table: str) -> str:
 
 
 def create_rows(table: str) -> str:
-    """Return the statement that creates the table behind a view."""
+    """Return the statement that creates the table that a view reads."""
     text = create_plain(table).replace(f"CREATE TABLE {table} ", f"CREATE TABLE {name_rows(table)} ", 1)
     text = text.replace(f"session_id {COLUMNS[table]['session_id']}", "session_key INTEGER NOT NULL", 1)
     return text.replace("PRIMARY KEY (session_id", "PRIMARY KEY (session_key", 1)

@@ -106,7 +106,7 @@ class StoreFile:
             )
 
     def require_same(self) -> None:
-        # Nobody could open a file again that was deleted, moved or replaced.
+        # A file that was deleted, moved or replaced could not be opened again.
         if _read_identity(self.path) != self._identity:
             raise StoreError(
                 f"The store {self.name} was deleted, moved or replaced while Sandbur ran.",

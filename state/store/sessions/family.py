@@ -53,7 +53,7 @@ def count_children(database: Database, session_id: str) -> int:
 
 
 def list_descendants(database: Database, session_id: str, only_called: bool = False) -> list[str]:
-    """Return the sub-agents of a session, those of its sub-agents, and so on: each behind its parent.
+    """Return the sub-agents of a session, those of its sub-agents, and so on: each after its parent.
 
     With `only_called`, sessions that no tool call started are left out, such as those that extract facts.
     """

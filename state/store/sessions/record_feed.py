@@ -180,7 +180,7 @@ class RecordFeed:
             self._asked = None
 
     def _load_newest(self) -> Message | None:
-        """Return the last message of the global history that somebody said, or None."""
+        """Return the last message of the global history that a person or a model wrote, or None."""
         for session_id, log, start, end in reversed(list_spans(self._fields)):
             for position in range(end - 1, max(start, end - _MOST_OBSERVED) - 1, -1):
                 message = load_messages(self._database, session_id, log, position, position + 1).get(position)
@@ -204,7 +204,7 @@ def count_records(database: Database, session_ids: Sequence[str]) -> dict[str, R
 
 
 class StoredPosition(NamedTuple):
-    """Where a session stands."""
+    """The state of a session."""
 
     fields: Fields
     asked: Message | None
@@ -227,7 +227,7 @@ class HistoryPage(NamedTuple):
     total: int
     """The number of messages in the whole history."""
     messages: Sequence[Message | None]
-    """None stands for a damaged message."""
+    """None is a damaged message."""
 
 
 def load_history_page(database: Database, session_id: str, first: int, most: int) -> HistoryPage:

@@ -178,7 +178,7 @@ class SessionIndex:
         await self._database.acommit([], make_head_update(session_id, mine, columns, {**mine, **nobody}))
 
     async def make_due(self, session_id: str) -> None:
-        """Let a worker go on with a session that nobody runs, as soon as one looks for waiting sessions.
+        """Let a worker go on with a session that no process runs, as soon as one looks for waiting sessions.
 
         Raises `SessionHeld` if a process may run it.
         """
@@ -407,7 +407,7 @@ def insert_head(
     tenant: str,
     settings: SessionSettings,
 ) -> Statement:
-    """Return the statement that inserts the head of a session that nobody runs."""
+    """Return the statement that inserts the head of a session that no process runs."""
     columns = {"session_id": session_id, "title": title, "status": status, "updated_at": now(), "wake_at": ""}
     columns |= {"last_seq": last_seq, "records": end.records, "chain": end.digest}
     columns |= {"owner": "", "epoch": 0, "lease_until": "", **make_place(tenant, settings)}
