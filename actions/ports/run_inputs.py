@@ -42,7 +42,7 @@ class RunInputs:
     validate: ValidateAnswer | None = None
     """Checks an answer that has the right format; None if there is no further check."""
     decide: DecideCalls | None = None
-    """Asks about calls of sub-agents during the run; None if nobody is asked before its end."""
+    """Asks about calls of sub-agents during the run; None if no question is asked before its end."""
 
     plan_terms: PlanTerms | None = None
     """What the session may do that works as a sub-agent on a step of an approved plan; None for others."""

@@ -209,7 +209,7 @@ class ToolContext:
     in_sandbox: bool = False
     """Whether the command must run in a sandbox even if the session's other commands do not."""
     user_input: UserInput | None = None
-    """Asks the person while the tool runs; None if nobody can answer."""
+    """Asks the person while the tool runs; None if there is no person to answer."""
     takes_file: bool = False
     """Whether the whole output may be an open file, see `ToolOutcome.output_file`."""
     inputs: RunInputs = field(default_factory=RunInputs)

@@ -57,7 +57,7 @@ class RunContext(Generic[DepsT]):
     async def ask(self, text: str, choices: Sequence[str] = ()) -> str:
         """Ask the person and return the answer. Secrets of the session are masked in the question.
 
-        Raises `ToolError`, which the model reads, if nobody can answer or the person does not answer.
+        Raises `ToolError`, which the model reads, without an answer of a person.
         """
         if self._user_input is None:
             raise ToolError(f"Nobody is there to answer: {text}")

@@ -44,7 +44,7 @@ class Flow:
     prefix: str | Sequence[str] = ()
     """Beginnings of messages; the rest is `{rest}`."""
     phrase: str | Sequence[str] = ()
-    """Words with gaps: `*` stands for anything, `{name}` for anything that templates may use."""
+    """Words with gaps: `*` matches anything, `{name}` anything that templates may use."""
     regex: str | Sequence[str] = ()
     """Regular expressions that are searched for in linear time; groups are `{1}` or `{name}`."""
     match: MatchFunction | None = field(default=None, repr=False)

@@ -114,7 +114,7 @@ class LinearRegex:
         for number, saved in threads.items():
             operation = self._operations[number]
             if operation.kind == "match":
-                # What comes behind it is less preferred.
+                # What follows it is less preferred.
                 return after, (saved[0], at, *saved[2:])
             if operation.test is not None and at < len(text) and operation.test(text[at]):
                 self._follow(operation.nexts[0], saved, text, at + 1, after)

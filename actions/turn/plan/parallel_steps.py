@@ -100,7 +100,7 @@ def _find_free_id(step: VibeStep, ports: Ports) -> str:
 def _make_use(state: ApplicationState, step: VibeStep, ports: Ports) -> ToolUse:
     """Return the call that starts the sub-agent of a step."""
     prompt = encodable(_make_task(state, step, ports.turn.has_planning))
-    # The values behind placeholders are not passed on, so that these are plain words here.
+    # The values of placeholders are not passed on, so that these are plain words here.
     prompt = PLACEHOLDER.sub(lambda found: f"({found[0][1:-1]})", prompt)
     about = f"step {step.step_id}: {step.description}"
     arguments = json.dumps(make_task_arguments(GENERAL_AGENT, prompt, about), ensure_ascii=False)

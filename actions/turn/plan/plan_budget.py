@@ -47,7 +47,7 @@ def require_plan_budget(state: ApplicationState, running: Usage) -> None:
 
 
 def renew_spent_budgets(state: ApplicationState, running: Usage) -> dict[str, Any]:
-    """Return the state changes that count anew each budget that is used up; empty without one.
+    """Return the state changes that restart each budget that is used up; empty without one.
 
     A person who resumes such a run agrees to the same amount once more. `running` is what sub-agents of open
     calls used. Their results will add it to the state, so that it is subtracted now.

@@ -25,7 +25,7 @@ GIT = ".git"
 def read_layer(upper: Path, manifest: Manifest) -> tuple[ChangedPaths, list[SkippedChange]]:
     """Read the upper layer of an overlay that is not mounted. `manifest`: that of the lower folder.
 
-    A device 0:0 stands for a removed entry, an opaque folder for a replaced one.
+    A device 0:0 marks a removed entry, an opaque folder a replaced one.
     """
     found: dict[str, Path | None] = {}
     skipped: list[SkippedChange] = []

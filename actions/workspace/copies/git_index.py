@@ -74,7 +74,7 @@ def _list_names(content: bytes, hash_bytes: int) -> Iterator[bytes]:
 
 
 def _read_number(content: bytes, at: int) -> tuple[int, int]:
-    """Return a number of variable length and the position behind it."""
+    """Return a number of variable length and the position after it."""
     number = content[at] & 0x7F
     while content[at] & 0x80:
         at += 1

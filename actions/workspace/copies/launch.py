@@ -99,7 +99,7 @@ def _find_inside(namespace: str) -> str:
 
 def _enter_namespaces() -> None:
     """Enter a new user and mount namespace in which every user and group keeps its number."""
-    # In a new namespace without a map every number is that of nobody.
+    # In a new namespace without a map every number is that of the user nobody.
     user, group = os.geteuid(), os.getegid()
     maps = {name: _keep_numbers(name) for name in ("uid_map", "gid_map")}
     asking, asked = os.pipe()

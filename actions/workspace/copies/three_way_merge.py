@@ -1,6 +1,6 @@
 """Merges two changed versions of a text file, line by line.
 
-No other program is used, so that every machine gets the same result and no process can be left behind.
+No other program is used, so that every machine gets the same result and no process can be left running.
 """
 
 from __future__ import annotations

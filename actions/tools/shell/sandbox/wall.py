@@ -1,7 +1,7 @@
 """A read-only sandbox for commands that run without a question because they only read. It protects even if
 the proof is wrong.
 
-Commands behind the wall can read the workspace, the system, the toolchains and the person's git
+Inside the wall, commands can read the workspace, the system, the toolchains and the person's git
 configuration. They cannot write, reach the network or read secret files. Landlock is the first choice,
 because it needs no namespace, no program and almost no time; bubblewrap is the alternative.
 """
