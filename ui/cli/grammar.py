@@ -258,7 +258,7 @@ def load_commands() -> bool:
 
 
 def command_class(name: str) -> type[Command]:
-    """Return the class of a command; `chat` stands for `sandbur` without a command name."""
+    """Return the class of a command; `chat` means `sandbur` without a command name."""
     home = (
         "setup.completion.candidates.CompleteCommand" if name == COMPLETE else COMMANDS.get(name, CHAT).home
     )
@@ -342,7 +342,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser_for(name: str) -> Parser:
-    """Return the parser of a command; `chat` stands for `sandbur` without a command name."""
+    """Return the parser of a command; `chat` means `sandbur` without a command name."""
     summary = COMMANDS.get(name, CHAT).summary
     parser = Parser(name, f"{summary[:1].upper()}{summary[1:]}.")
     for title in ("", *command_class(name).GROUPS):

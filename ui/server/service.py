@@ -95,7 +95,7 @@ class Service:
     open_turns: set[str] = field(default_factory=set[str])
     """The sessions with which a request of a facade works."""
     replay_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Whoever holds it replays a session."""
+    """Held while a session is replayed."""
     mcp: asyncio.Future[Any] | None = None
     """What answers requests of MCP; None before the first one."""
     closers: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
@@ -103,7 +103,7 @@ class Service:
     _stores: dict[str, Store] = field(default_factory=dict[str, Store])
 
     def store_of(self, tenant: str) -> Store:
-        """Return the store with the sessions of a tenant, and of nobody else."""
+        """Return the store with the sessions of only this tenant."""
         if tenant not in self._stores:
             self._stores[tenant] = Store(self.store.database, self.store.url, tenant)
         return self._stores[tenant]

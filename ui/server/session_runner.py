@@ -125,7 +125,7 @@ class SessionRunner:
             return bool(session.state.calls_to_decide)
 
     async def go_on(self, store: Store, session_id: str) -> None:
-        """Let the session run from where it stands; raises `SessionHeld` if it runs."""
+        """Let the session run from its last step; raises `SessionHeld` if it runs."""
         await self._require_agent(store, session_id)
         await self.wait_until_free(session_id)
         await store.index.make_due(session_id)
@@ -148,7 +148,7 @@ class SessionRunner:
         """Wait until a run that has just ended has given the session back; raises `SessionHeld`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_GIVEN_BACK_S):
-                # The worker tells nobody when it gives a session back.
+                # The worker sends no event when it gives a session back.
                 while session_id in self._worker.running:  # noqa: ASYNC110
                     await asyncio.sleep(_LOOK_S)
                 return

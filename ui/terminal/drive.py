@@ -195,7 +195,7 @@ async def _consume(events: AsyncIterator[Event], outlet: _Outlet, stop: Callable
 
 async def _tick(outlet: _Outlet, stop: Callable[[], None]) -> None:
     while not reader_has_gone():
-        # The view is not updated while its reader is behind: the update would be read too late.
+        # The view is not updated while its reader is slow: the update would be read too late.
         if not is_behind() and not outlet.write(outlet.view.tick):
             break
         await asyncio.sleep(_TICK_S)

@@ -59,7 +59,7 @@ class Writer:
             self._changed.notify_all()
 
     def flush(self, descriptor: int) -> None:
-        """Wait for the reader, unless the reader is behind; raises the error of a write."""
+        """Wait for the reader, unless the reader is slow; raises the error of a write."""
         if self._has_ended:
             self._raise_problem(descriptor)
             return

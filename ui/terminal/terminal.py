@@ -52,7 +52,7 @@ def output_lost(error: OSError) -> OutputLost:
 
 
 def put(text: str, end: str = "\n") -> None:
-    """Print on stdout, and wait if its reader is far behind. Raises `OutputLost` if a write fails."""
+    """Print on stdout, and wait if its reader is slow. Raises `OutputLost` if a write fails."""
     try:
         print(text, end=end, flush=True)
         wait_for_room()

@@ -97,7 +97,7 @@ class TerminalInput:
 
 
 async def _wait_readable(file: int) -> None:
-    """Wait until a file can be read, without a thread that a cancelled question would leave behind."""
+    """Wait until a file can be read, without a thread that would outlive a cancelled question."""
     loop, readable = asyncio.get_running_loop(), asyncio.Event()
     try:
         loop.add_reader(file, readable.set)

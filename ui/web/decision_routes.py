@@ -21,7 +21,7 @@ _DONE = {"approve": "approved", "deny": "denied", **dict.fromkeys(OUTCOMES, "set
 
 
 def add_decisions(app: FastAPI, store: Store, overrides: Overrides) -> None:
-    """Add the page and the targets of its forms, behind the guard."""
+    """Add the page and the targets of its forms, which the guard protects."""
     form_token = secrets.token_urlsafe(32)
     """Only the forms of this process contain this token, so the page of another site cannot send it."""
 

@@ -57,7 +57,7 @@ def make_run_server(runs: RunControl, allow_decisions: bool) -> MCPServer[Any]:
 def make_session_manager(runs: RunControl) -> StreamableHTTPSessionManager:
     """Return what answers requests over HTTP, without a state between them; all tools are offered."""
     server = make_run_server(runs, allow_decisions=True)
-    # Whoever serves has checked host and origin.
+    # The server has checked host and origin.
     trusting = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     server.streamable_http_app(json_response=True, stateless_http=True, transport_security=trusting)
     return server.session_manager

@@ -105,7 +105,7 @@ class Dialogue:
         self._code = finished.exit_code
         if received is not None or (self._is_over and not self._goes_on()):
             explain(finished, session)
-        # Stdout was replaced because its reader is gone: nobody would see further work.
+        # Stdout was replaced because its reader is gone: further work would be invisible.
         return received is not None or _stdout() != self._stdout
 
     def _goes_on(self) -> bool:

@@ -122,7 +122,7 @@ class ServerGuard:
     async def _refuse_token(self, scope: Scope, text: str) -> JsonAnswer:
         """Return the answer to a missing or a wrong token. After many wrong ones, others have to wait.
 
-        Behind a proxy all clients have one address, so a valid token never waits for wrong ones.
+        With a proxy all clients have one address, so a valid token never waits for wrong ones.
         """
         if text:
             if wait_s := self._failures.take((scope.get("client") or ("",))[0]):

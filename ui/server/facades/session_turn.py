@@ -28,7 +28,7 @@ _ENDED_WITHIN_S, _LOOK_S = 5.0, 0.05
 
 @dataclass(frozen=True, slots=True)
 class SessionStatus:
-    """Where a session stands."""
+    """The state of a session."""
 
     status: str
     pending: Sequence[Object]
@@ -51,7 +51,7 @@ class SessionTurn:
         self.stream: SessionEvents | None = None
 
     async def open(self, agent: str) -> SessionStatus:
-        """Take the session for this request, and create it if there is none; return where it stands.
+        """Take the session for this request, and create it if there is none; return its state.
 
         `agent` empty: the first one of the server, and for a session that exists its own. Raises
         `RequestRefused` if the session works already, and `UsageError` for an unknown or another agent.
@@ -180,7 +180,7 @@ class SessionTurnResponse(Response):
 
 
 async def read_status(request: ApiRequest, session_id: str) -> SessionStatus:
-    """Return where a session of the tenant stands; raises `SessionNotFound`."""
+    """Return the state of a session of the tenant; raises `SessionNotFound`."""
     store = request.store
 
     def read() -> SessionStatus:
@@ -198,7 +198,7 @@ async def wait_until_ended(request: ApiRequest, session_id: str) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(_ENDED_WITHIN_S):
             newest = await database.offload(lambda: load_newest_run(database, session_id))
-            # A worker of another process tells nobody here.
+            # A worker of another process sends no event here.
             while newest is not None and newest.is_open:
                 await asyncio.sleep(_LOOK_S)
                 newest = await database.offload(lambda: load_newest_run(database, session_id))

@@ -98,7 +98,7 @@ async def remove(command: IndexCommand) -> int:
 
 
 def _require_consent(name: str) -> None:
-    """Ask the person at the terminal. Raises `UsageError` if nobody agrees."""
+    """Ask the person at the terminal. Raises `UsageError` without a yes."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(f"This removes the knowledge base {name}.", "Confirm it with --yes.")
     say(one_line(f"Remove the knowledge base {name}? The files themselves stay. [y/N] "))

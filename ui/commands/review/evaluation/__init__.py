@@ -1,1 +1,1 @@
-"""`sandbur eval`: its flags, what it does, and how its result is shown."""
+"""`sandbur eval`: its flags, its work, and the form of its result."""

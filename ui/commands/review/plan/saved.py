@@ -30,7 +30,7 @@ from .command import PlanCommand
 
 _MOST_GOAL = 120
 NEEDS_APPROVAL = 3
-"""The exit code if the plan may do something that nobody approved."""
+"""The exit code if the plan may do something that was not approved."""
 
 
 async def list_plans(command: PlanCommand) -> int:

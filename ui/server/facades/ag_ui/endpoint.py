@@ -46,7 +46,7 @@ async def run_thread(request: ApiRequest) -> Response:
 async def _start(
     turn: SessionTurn, agent: str, wanted: AgUiRun, content: UserContent | None
 ) -> SessionStatus | None:
-    """Start what a client wants; return None if a run has events, else where the session stands."""
+    """Start what a client wants; return None if a run has events, else the state of the session."""
     if wanted.resume:
         status = await turn.open(agent)
         is_going_on = await turn.decide([_read_decision(entry, status) for entry in wanted.resume])

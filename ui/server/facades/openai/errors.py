@@ -40,7 +40,7 @@ def shape_error(status: int, kind: str, message: str, hint: str) -> dict[str, An
 
 
 class OpenAiErrors:
-    """Rewrites the errors of the application behind it on the paths of this API."""
+    """Rewrites the errors of the wrapped application on the paths of this API."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -179,6 +179,6 @@ def _find_metadata(tags: tuple[str, ...]) -> Mapping[str, str]:
 async def _wait_until_ended(request: ApiRequest, place: AnswerPlace) -> None:
     """Wait until the run that was interrupted has recorded its end."""
     ends_at = time.monotonic() + _CANCELLED_WITHIN_S
-    # The worker tells nobody when it has recorded the end.
+    # The worker sends no event when it has recorded the end.
     while not (await _read_turns(request, place))[0].status and time.monotonic() < ends_at:  # noqa: ASYNC110
         await asyncio.sleep(_LOOK_S)

@@ -16,7 +16,7 @@ from ...streams.stored_events import list_stored_events
 
 _PAGE_ITEMS = 200
 BETWEEN_TEXTS = "\n\n"
-"""What stands between two texts of one answer, such as before and after a tool call."""
+"""The separator of two texts of one answer, such as before and after a tool call."""
 
 
 @dataclass(slots=True)
