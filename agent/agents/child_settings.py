@@ -197,7 +197,7 @@ def _match(names: Iterable[str], patterns: tuple[str, ...]) -> Iterable[str]:
 
 
 def _require_possible(agent: AgentSpec, task: ChildTask, settings: SessionSettings) -> None:
-    """Raise `UsageError` for a model that nobody configured.
+    """Raise `UsageError` for a model that is not configured.
 
     A model must not choose another model, which may cost more.
     """

@@ -277,7 +277,7 @@ def _items(first: str, more: list[str]) -> tuple[str, ...] | None:
 
 
 def unquote(text: str) -> str:
-    """Return a value without its quotes, or without the comment behind it."""
+    """Return a value without its quotes, or without the comment after it."""
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
         return _ESCAPED.sub(r"\1", text[1:-1]) if text[0] == '"' else text[1:-1].replace("''", "'")
     return text.partition(" #")[0].rstrip()

@@ -292,7 +292,7 @@ class Worker:
         is_cut = finished is not None and finished.status == "interrupted"
         was_asked = claimed.session_id in self._interrupted
         if (is_cut and not was_asked) or (self._is_draining and finished is None):
-            # Whoever claims it next carries the open turn on.
+            # The next worker that claims it continues the open turn.
             status, wake_at, attempts = "running", format_time(now), claimed.attempts
         try:
             is_ours = await _in_thread(
@@ -369,7 +369,7 @@ async def _next_message(session: AgentSession[Any], status: str) -> UserContent 
 def _is_decided(session: Session) -> bool:
     """Return whether the calls of the open turn wait to start after a person's decision.
 
-    A run that was interrupted while its calls worked stands at the same action, but it began elsewhere.
+    A run that was interrupted while its calls worked is at the same action, but it began elsewhere.
     """
     if session.next_action != "execute_tools":
         return session.next_action == "human_confirm"

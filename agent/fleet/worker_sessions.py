@@ -54,7 +54,7 @@ class SharedBudget(Middleware):
     async def wrap_model_call(self, request: ModelRequest, next: NextModelCall) -> Reply:
         if not (name := await self._find()):
             return await next(request)
-        # Nobody tells when a bucket has filled.
+        # There is no event when a bucket has filled.
         while wait_s := await asyncio.to_thread(self._budgets.take, name):  # noqa: ASYNC110
             await asyncio.sleep(min(wait_s, _LONGEST_PAUSE_S))
         reply = await next(request)
@@ -132,7 +132,7 @@ class WorkerSessions:
 
     def _open_runtime(self, claimed: Claimed) -> _Opened:
         place = claimed.lane.tenant, claimed.lane.agent
-        # The one that was used last stands at the end.
+        # The one that was used last is at the end.
         opened = self._runtimes.pop(place, None)
         if opened is None:
             name, agent = self._agents[claimed.lane.agent]

@@ -1,4 +1,4 @@
-"""The sub-agents of a stored session: what each is for, where it stands, and what it used."""
+"""The sub-agents of a stored session: the task, the state and the usage of each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

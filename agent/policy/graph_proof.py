@@ -46,7 +46,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "return_to": ("return_to",),
     "step": ("vibe_plan", "active_step_id"),
 }
-"""The name of a part of the abstract state -> the fields that it stands for."""
+"""The name of a part of the abstract state -> the fields that it represents."""
 _LOOKED_AT = frozenset(name for names in _FIELDS.values() for name in names)
 _OVERLOOKED_OF_STATE = ApplicationState.model_fields.keys() - _LOOKED_AT
 _OVERLOOKED_OF_CALL = PendingCall.model_fields.keys() - {"decision"}

@@ -85,7 +85,7 @@ class Definition:
     flows: tuple[Flow, ...] = ()
     """The flows, which are tried before the model in the order of their priority."""
     user_input: UserInput | None = None
-    """Asks a person the questions of tools and servers. None: nobody can answer."""
+    """Asks a person the questions of tools and servers. None: there is no person to answer."""
     dependency_overrides: Overrides = field(default_factory=lambda: NO_OVERRIDES)
     """A provider of a dependency -> the provider that replaces it in every run."""
     file: AgentFileText | None = None

@@ -1,4 +1,4 @@
-"""Removes the files and processes that killed runs left behind, and the files of deleted sessions."""
+"""Removes the files and processes that remain of killed runs, and the files of deleted sessions."""
 
 import shutil
 from collections.abc import Iterable

@@ -225,7 +225,7 @@ def sandbox_of(
 ) -> tuple[Sandbox | None, str]:
     """Return the sandbox for a session's commands, or None, and a notice about it.
 
-    Without a `session_id` it leaves no files behind. Raises `SandboxMissing` if a sandbox is required, but
+    Without a `session_id` it keeps no files. Raises `SandboxMissing` if a sandbox is required, but
     none works on this machine.
     """
     if session.sandbox == "off":
@@ -327,7 +327,7 @@ def request_settings(
 
 
 def call_places(session: SessionSettings, places: Places | None) -> CallPlaces:
-    """Return the folders of a session's calls; `places` is None if calls leave no files behind."""
+    """Return the folders of a session's calls; `places` is None if calls keep no files."""
     cwd = Path(session.cwd)
     roots = (cwd, *map(Path, session.add_dirs))
     if places is None:

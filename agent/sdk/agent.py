@@ -108,7 +108,7 @@ class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT
         token_counter: Counts the tokens of a request; None: the model if it can count, else an estimate.
         formatter: Decides how messages are sent to a model that is named; None: the built-in formats.
         middleware, flows: Layers around its calls and observers of its runs; answers without a model call.
-        user_input: Asks a person the questions of its tools and servers; None: nobody is there to answer.
+        user_input: Asks a person the questions of its tools and servers; None: there is no person to answer.
         mcp_servers: MCP servers: the path of a `.mcp.json`, or the value of `mcpServers` in such a file.
         on_elicitation: Answers MCP servers: an async function of an `Elicitation`; None declines.
         groups: Groups of its tools (`@tool(needs=...)`) that are active at first; a dict describes them.

@@ -384,7 +384,7 @@ def _require_agents(argument: str, given: Any, own: str = "") -> tuple[Any, ...]
 
 
 def _require_one_of_each_name(given: Sequence[Any], own: str) -> None:
-    """Raise `UsageError` if two agents that hand-offs can reach have one name, also behind several hand-offs.
+    """Raise `UsageError` if two agents that hand-offs can reach have one name.
 
     `own` is the name of the first agent.
     """

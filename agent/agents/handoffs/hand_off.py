@@ -158,7 +158,7 @@ class _Conversation:
         return await self._children.run(self._parent, self._definition, task, self._context, conclude)
 
     def _find_target(self, name: str) -> HandoffDefinition:
-        """Return an agent that this one, or an agent behind it, names. Raises `UsageError`."""
+        """Return an agent that this one names, also through several hand-offs. Raises `UsageError`."""
         found = next((one for one in walk_handoffs(self._definition) if one.agent.name == name), None)
         if found is None:
             raise UsageError(f"The agent {name} is not here any more.", "Answer the user yourself.")

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 class MessageHub(Talk):
     """Agents that hear what each of them says: `async with MessageHub([a, b, c]) as hub`.
 
-    Each has a session of its own in the hub. A hub with a `session_id` can be opened again, and nobody has
-    forgotten anything. If the program dies in the block, the same program repeats nothing that was said
-    before, and goes on where it stopped.
+    Each has a session of its own in the hub. A hub with a `session_id` can be opened again, with the
+    memory of all participants. If the program dies in the block, the same program repeats no message that
+    is recorded, and goes on where it stopped.
 
     Args:
         agents: The participants in the order in which they speak; each needs a name.
@@ -36,7 +36,7 @@ class MessageHub(Talk):
         order: Who speaks next: `declared`; a function of the hub that returns a name, or None to end the
             talk; or an agent that hears everything and chooses.
         repeats: Whether the program runs the same block again in which the hub was interrupted. False: that
-            block is given up, and what was said in it stays.
+            block is abandoned; its messages stay.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class MessageHub(Talk):
         return tuple(list_messages(record.passed))
 
     async def add(self, agent: Agent[Any]) -> None:
-        """Let another agent take part: it hears what is said from now on."""
+        """Let another agent take part: it hears all later messages."""
         async with self._operate():
             member = self._make_member(agent)
             if self.record.find("joined", "", member.name) is None:
@@ -102,7 +102,7 @@ class MessageHub(Talk):
             self._names.append(member.name)
 
     async def remove(self, name: str) -> None:
-        """Let a participant leave, also the open groups. Its session stays, with all that was said before."""
+        """Let a participant leave, also the open groups. Its session stays, with all earlier messages."""
         async with self._operate():
             self._require(name)
             await self.members[name].catch_up(self._stack)

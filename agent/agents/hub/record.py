@@ -203,7 +203,7 @@ class HubRecord:
 
 
 def list_messages(entries: Sequence[HubEntry]) -> list[Message]:
-    """Return what was announced and said, in order."""
+    """Return the announcement and the messages, in order."""
     return [one.as_message for one in entries if one.kind in ("announced", "spoke")]
 
 

@@ -21,7 +21,7 @@ from .participant import HubMessage, Member, check_turn, require_text
 from .record import HubEntry, HubRecord, TurnKind, digest
 
 TURN = "It is your turn to speak."
-"""What a participant is told when it has to speak."""
+"""The message by which a participant is asked to speak."""
 _CHOOSE = "Who speaks next? Answer with a name, or with null if the talk is over: {names}."
 
 
@@ -75,7 +75,7 @@ class Participant:
     async def run(
         self, message: str = TURN, *, output: TypeForm[Any] | None = None, **options: Unpack[RunArguments]
     ) -> HubMessage:
-        """Let the agent speak, and return what it said. `message` is for it alone.
+        """Let the agent speak, and return its message. `message` is for it alone.
 
         The other arguments are those of `Agent.run`. Raises `RunFailed` if it does not answer.
         """
@@ -84,7 +84,7 @@ class Participant:
     async def ask(
         self, message: str, *, output: TypeForm[Any] | None = None, **options: Unpack[RunArguments]
     ) -> HubMessage:
-        """Let the agent answer the program alone: nobody else hears the answer."""
+        """Let the agent answer only the program: the other participants do not hear the answer."""
         request = check_turn(message, output, options)
         return await self._talk.let_speak("answered", self.name, message, request)
 
@@ -167,7 +167,7 @@ class Talk:
     async def next(
         self, message: str = TURN, *, output: TypeForm[Any] | None = None, **options: Unpack[RunArguments]
     ) -> HubMessage | None:
-        """Let the next participant speak, and return what it said. None: the order ends the talk.
+        """Let the next participant speak, and return its message. None: the order ends the talk.
 
         Raises `RunFailed` if it does not answer; in the declared order it is the next one again then.
         """
@@ -396,7 +396,7 @@ class HubGroup(Talk):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the group. What was said is in the record of the hub."""
+        """Close the group. Its messages are in the record of the hub."""
         self._hub.groups.remove(self)
 
     def _require_open(self) -> None:

@@ -19,7 +19,7 @@ from .branch_report import RETRY_KIND, BranchReport
 from .turn import BranchArguments, WorkflowAgent, WorkflowTurn
 
 _MESSAGE: Any = object()
-"""Stands for the message of the workflow, in place of an output."""
+"""The message of the workflow, in place of an output."""
 IsEnough = Callable[[ChildResult], Awaitable[bool]]
 """Takes the result of each branch as it ends, and returns whether the others are not needed any more."""
 

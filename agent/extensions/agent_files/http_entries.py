@@ -16,7 +16,7 @@ from .document import ParsedFile, Place
 from .schema import HttpToolEntry
 
 AUTOFILL = "todo_autofill_by_system"
-"""A value with this text stands for the session's variable that has the same name as the key."""
+"""A value with this text means the session's variable that has the same name as the key."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BY_CAUTION = ("read", "idempotent", "effect")
 

@@ -89,7 +89,7 @@ class FlowEntry(_Table):
 
     name: _Name
     trigger: _Line | _Phrases | None = None
-    """Phrases; `*` stands for anything, and {name} for anything that the texts of the flow may use."""
+    """Phrases; `*` matches anything, and {name} anything that the texts of the flow may use."""
     exact: _Line | _Phrases | None = None
     """Whole messages. Case and blanks are ignored."""
     prefix: _Line | _Phrases | None = None

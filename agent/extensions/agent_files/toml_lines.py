@@ -27,7 +27,7 @@ class _Scanner:
         self._text = text.replace("\r\n", "\n")
         self._at = 0
         self._counted = (0, 1)
-        """A position in the text and its line number. The next position to look up lies behind it."""
+        """A position in the text and its line number. The next position to look up comes after it."""
         self._lines: dict[_Place, int] = {}
         self._tables: Counter[_Place] = Counter()
         """Place of an array of tables -> the number of its tables so far."""

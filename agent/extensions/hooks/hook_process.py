@@ -50,7 +50,7 @@ class HookEnd:
 
 
 async def run_hook(hook: HookCommand, given: str, place: HookPlace) -> HookEnd:
-    """Run a hook with `given` on its standard input. A cancellation leaves no process behind."""
+    """Run a hook with `given` on its standard input. A cancellation ends all of its processes."""
     try:
         folder = _new_folder(place.scratch)
     except OSError as error:

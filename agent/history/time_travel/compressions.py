@@ -56,7 +56,7 @@ class Compression:
 
 
 def list_compressions(store: Store, session_id: str) -> list[Compression]:
-    """Return the compressions of a session, oldest first, and behind them those of each sub-agent.
+    """Return the compressions of a session, oldest first, then those of each sub-agent.
 
     Those of what the session was forked from count up to the fork. Every step of these sessions is read.
     """
@@ -156,7 +156,7 @@ def compare(before: Sequence[Place], after: Sequence[Place]) -> tuple[Replacemen
 
 
 def _split(places: Sequence[Place], marks: set[Place]) -> list[tuple[Place, ...]]:
-    """Return the messages before, between and behind the marks."""
+    """Return the messages before, between and after the marks."""
     parts: list[list[Place]] = [[]]
     for place in places:
         if place in marks:

@@ -21,7 +21,7 @@ _WRITTEN_SHARE = 0.6
 _NEUTRAL = frozenset(
     map(find_stem, ("user", "person", "want", "wants", "prefer", "prefers", "always", "never", "should"))
 )
-"""Words with which a model reports what somebody said. They show nothing about the origin of a fact."""
+"""Words with which a model reports a statement of another. They prove nothing about the origin of a fact."""
 
 INSTRUCTIONS = """\
 You find facts for the memory of an agent. You get a part of a session between a person and an assistant, \

@@ -30,7 +30,7 @@ class CitationReport(NamedTuple):
 def check_citations(settings: SessionSettings, messages: Iterable[Message | None]) -> CitationReport | None:
     """Check the citations in the answers of a session; None if it has no knowledge base.
 
-    `messages` are all messages of the session, in their order; None stands for a damaged one.
+    `messages` are all messages of the session, in their order; None is a damaged one.
     """
     if not settings.knowledge:
         return None

@@ -1,4 +1,4 @@
-"""The demo: a small deterministic program behind the interface of a model.
+"""The demo: a small deterministic program with the interface of a model.
 
 It needs no key and no network, and gives the same answer to the same request. It uses the real tools: its
 reports come from their results.

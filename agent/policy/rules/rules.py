@@ -20,7 +20,7 @@ from .path_rules import is_pattern
 _NEAR = 0.85
 """Names that are at least this similar, from 0 to 1, count as misspellings of each other."""
 SANDBOXED = "sandboxed"
-"""The name that stands for a tool in an allow rule such as `sandboxed(run_shell_command)`: the sandboxed
+"""The name in place of that of a tool in an allow rule such as `sandboxed(run_shell_command)`: the sandboxed
 commands of the tool in the pattern run without a question.
 
 No tool has this name. So an older version, which does not know the name, allows nothing because of it.

@@ -85,7 +85,7 @@ class Host:
     ) -> None:
         """`tell` is called with a sentence about each question that was declined.
 
-        `show_sign_in` begins a new sign-in at a server that requires one. None: nobody can sign in now.
+        `show_sign_in` begins a new sign-in at a server that requires one. None: no person can sign in now.
         """
         self.show_sign_in = show_sign_in
         self._roots = tuple(roots)

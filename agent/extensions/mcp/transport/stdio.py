@@ -76,7 +76,7 @@ async def program(
     finally:
         lines.close()
         sink.close()
-        # Shielded, because a cancellation here would leave a server process behind.
+        # Shielded, because a cancellation here would leave a server process running.
         with anyio.CancelScope(shield=True):
             await _end(process, held)
 

@@ -45,7 +45,7 @@ class PictureDescription(NamedTuple):
 class PictureDescriber:
     """A model that describes pictures. Its answers are in the store, so that no content is described twice.
 
-    Its sessions are sub-agents of one session, which stands in the data folder of Sandbur.
+    Its sessions are sub-agents of one session, which is in the data folder of Sandbur.
     """
 
     def __init__(self, process: ProcessContext, model: str | Model, cwd: Path) -> None:

@@ -38,7 +38,7 @@ _BINARY = (
     ".tiff", ".ico", ".mp3", ".mp4", ".wav", ".ogg", ".woff", ".woff2", ".ttf", ".otf", ".exe", ".dll",
     ".so", ".pyc", ".class", ".sqlite", ".parquet", ".wasm",
 )  # fmt: skip
-"""The suffixes of formats that are no text. A text with such a name is a damaged file, or stands for one."""
+"""The suffixes of formats that are no text. A text with such a name is a damaged file, or a stub of one."""
 _MARKDOWN = (".md", ".markdown", ".mdown", ".mkd", ".mdx", ".qmd", ".rmd")
 _PYTHON = (".py", ".pyi")
 _SETTLED_NS = 50_000_000

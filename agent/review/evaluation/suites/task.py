@@ -39,7 +39,7 @@ class Solution:
     seconds: float
     """The time of all steps, without the time between a kill and the resume."""
     questions: int
-    """The number of calls that needed a decision of a person. Nobody is there, so each was denied."""
+    """The number of calls that needed a decision of a person. Each was denied."""
     reward: float = 0.0
     """The reward of the check; 0 until the check has ended."""
 
