@@ -1,4 +1,6 @@
-"""Build the documentation as a site, and check it. Usage: python tests/build_site.py
+"""Build the documentation as a site, and check it. Usage: python tests/build_site.py [--diagrams]
+
+With `--diagrams`, only the program that draws the diagrams is fetched.
 
 The pages of the repository are put into `.site/source` as they are, so that a link between two pages works
 here and on a code host; `.site/html` is the site. Its packages are in the extra `dev`, its settings in
@@ -42,6 +44,8 @@ MERMAID_FILE = Path(sys.prefix) / "site/package/dist/mermaid.min.js"
 def main() -> None:
     place = ROOT / ".site"
     fetch_mermaid()
+    if sys.argv[1:] == ["--diagrams"]:
+        return
     stage(place)
     print(build(place), end="")
     problems = check(place / "html")

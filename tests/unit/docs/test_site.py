@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -79,25 +80,67 @@ def test_a_wrong_link_and_a_request_to_another_host_are_found(tmp_path: Path) ->
     ]
 
 
+@pytest.fixture
+def own(built: tuple[Path, str]) -> Iterator[str]:
+    """The address of the site."""
+    handler = partial(QuietHandler, directory=str(built[0]))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
 @pytest.mark.slow
 @NEEDS_BROWSER
-def test_a_browser_that_shows_the_site_asks_no_other_host(built: tuple[Path, str]) -> None:
-    handler = partial(QuietHandler, directory=str(built[0]))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, open_browser() as browser:
-        Thread(target=server.serve_forever, daemon=True).start()
-        own = f"http://127.0.0.1:{server.server_port}/"
+def test_a_browser_that_shows_the_site_asks_no_other_host(own: str) -> None:
+    with open_browser() as browser:
         browser.open(own)
         browser.until_shown("The terminal agent you can kill at any moment.")
         browser.open(f"{own}docs/architecture/")
         browser.until(lambda: "__md_scope" in browser.run("return Object.keys(window)"))
         browser.until(lambda: not browser.run("return document.querySelector('pre.mermaid')"))
         messages = [json.loads(entry["message"])["message"] for entry in browser.log("performance")]
-        server.shutdown()
     asked = [
         one["params"]["request"]["url"] for one in messages if one["method"] == "Network.requestWillBeSent"
     ]
     assert [url for url in asked if url.startswith(own)]
     assert [url for url in asked if not url.startswith((own, "data:", "chrome:"))] == []
+
+
+@pytest.mark.slow
+@NEEDS_BROWSER
+def test_every_diagram_is_drawn_by_the_copy_of_mermaid_that_the_site_has(own: str) -> None:
+    if not build_site.MERMAID_FILE.exists():
+        pytest.skip("`python tests/build_site.py --diagrams` fetches Mermaid.")
+    diagrams = (ROOT / "docs/architecture.md").read_text("utf-8").count("```mermaid")
+    with open_browser() as browser:
+        browser.open(f"{own}docs/architecture/")
+        count = "return document.querySelectorAll('div.mermaid').length"
+        browser.until(lambda: browser.run(count) == diagrams)
+        assert [entry["message"] for entry in browser.log("browser") if entry["level"] == "SEVERE"] == []
+
+
+@pytest.mark.slow
+@NEEDS_BROWSER
+def test_the_search_finds_a_page_by_a_word_of_it(own: str) -> None:
+    with open_browser() as browser:
+        browser.open(own)
+        browser.until(lambda: "__md_scope" in browser.run("return Object.keys(window)"))
+        browser.click("//button[contains(@class, 'md-search__button')]")
+        browser.until(lambda: browser.run("return !!document.activeElement.shadowRoot?.activeElement"))
+        browser.press(*"zygote")
+        shown = "return document.activeElement.shadowRoot.textContent"
+        browser.until(lambda: "Glossary" in browser.run(shown))
+
+
+@pytest.mark.slow
+@NEEDS_BROWSER
+def test_no_page_is_wider_than_a_phone(own: str) -> None:
+    with open_browser() as browser:
+        browser.resize(390)
+        for page in ("", "docs/first-hour/", "docs/commands/", "docs/api/", "README.zh-CN/"):
+            browser.open(own + page)
+            assert browser.overflow == 0, page
 
 
 class QuietHandler(SimpleHTTPRequestHandler):
