@@ -39,7 +39,7 @@ KEYS = (
     ),
     Key(
         "complete", "Tab", (("tab",),),
-        "completes a command, its argument, or a file behind @", "queues: sent when the run has ended",
+        "completes a command, its argument, or a file after @", "queues: sent when the run has ended",
     ),
     Key(
         "history", "Up, Down", (("up",), ("down",)),
