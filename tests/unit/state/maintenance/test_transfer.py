@@ -142,7 +142,8 @@ def test_a_damaged_file_is_refused_with_the_number_of_the_line(here: Command, th
 def test_a_file_that_was_cut_off_is_refused(here: Command, there: Command) -> None:
     session_id = talk(here, "hello")
     whole = here.run("sessions", "export", session_id).out
-    ended = there.run("sessions", "import", "-", "--yes", stdin=whole[: len(whole) * 3 // 4])
+    inside_a_line = whole.rindex("\n", 0, len(whole) * 3 // 4) + 100
+    ended = there.run("sessions", "import", "-", "--yes", stdin=whole[:inside_a_line])
     assert ended.code == 2
     assert "is not JSON: the file is damaged or was cut off" in ended.err
 
