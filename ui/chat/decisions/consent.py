@@ -8,7 +8,7 @@ from ....agent.config.data_folder import acknowledge, is_acknowledged
 from ....agent.config.paths import CONFIG_NAME, MAX_CONFIG_BYTES, TEXT_FOLDERS, read_bytes, text_folders
 from ....agent.config.trust import trust, trust_link, trust_place
 from ....agent.config.trust_summary import Disclosure, summarize_settings
-from ....agent.extensions.active_tools.tool_discovery import project_tools
+from ....agent.extensions.active_tools.project_tools import project_tools
 from ....agent.extensions.markdown_files import describe_fields, folders_of, list_untrusted
 from ....agent.runtime.prompts import find_instructions
 from ....state.errors import ConfigError

@@ -1,15 +1,28 @@
 """The questions about the calls of a session, and text that was typed at one of them."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from ....agent.session.session import Session
 from ....state.calls import CallDecision, PendingCall
-from .always import Always
-from .approvals import Approvals
 from .questions import CommandTyped, Questions
-from .settling import Settling
+
+if TYPE_CHECKING:
+    from .approvals import Approvals
+    from .settling import Settling
+
+
+class _Dialogues(NamedTuple):
+    """The dialogues of one session."""
+
+    approvals: Approvals
+    during_run: Approvals
+    """Approvals while other sub-agents run: no rule is added and no call is edited."""
+    settling: Settling
 
 
 class DecisionDesk:
@@ -28,10 +41,11 @@ class DecisionDesk:
         Return None if a question is left open; raises `CommandTyped`.
         """
         if session is not self._session:
-            self._enter(session)
+            self._session, self._dialogues = session, self._make_dialogues(session)
         waiting = session.state.calls_to_decide
         unknown = [call for call in waiting if call.kind == "outcome_unknown"]
-        decisions = await (self._settling.ask(unknown) if unknown else self._approvals.ask(waiting))
+        dialogues = self._dialogues
+        decisions = await (dialogues.settling.ask(unknown) if unknown else dialogues.approvals.ask(waiting))
         if decisions is not None:
             self._draft = next(
                 (one.reason or one.result for one in decisions if one.reason or one.result), ""
@@ -45,7 +59,7 @@ class DecisionDesk:
         It is cancelled when the others have ended: then the run ends, and `ask` asks again.
         """
         lines = self._questions.renderer.lines
-        approvals = Approvals(self._questions, None, session.settings.cwd, session.waiting.describe)
+        approvals = self._make_dialogues(session).during_run
         self._questions.is_during_run = True
         try:
             while True:
@@ -66,12 +80,17 @@ class DecisionDesk:
         finally:
             self._questions.is_during_run = False
 
-    def _enter(self, session: Session) -> None:
-        cwd, waiting = session.settings.cwd, session.waiting
-        self._session = session
-        always = Always(self._questions, waiting, Path(cwd), self._env)
-        self._approvals = Approvals(self._questions, always, cwd, waiting.describe)
-        self._settling = Settling(self._questions, cwd, waiting.inspect)
+    def _make_dialogues(self, session: Session) -> _Dialogues:
+        # The first question loads the rules of the gate, which a chat without questions never needs.
+        from . import always, approvals, settling
+
+        questions, cwd, waiting = self._questions, session.settings.cwd, session.waiting
+        rules = always.Always(questions, waiting, Path(cwd), self._env)
+        return _Dialogues(
+            approvals.Approvals(questions, rules, cwd, waiting.describe),
+            approvals.Approvals(questions, None, cwd, waiting.describe),
+            settling.Settling(questions, cwd, waiting.inspect),
+        )
 
     def keep_reason(self, decisions: Iterable[CallDecision]) -> None:
         """Keep the text of the decisions until it is certain that they count."""

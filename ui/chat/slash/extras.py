@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,6 @@ from ....agent.extensions.prompt_commands import find_commands
 from ....state.errors import UsageError
 from ...terminal.text.sanitize import one_line
 from .command import DONE, SlashCommand, SlashContext, SlashResult, command_of, tell
-from .session_commands import with_model
 from .table import COMMANDS, package_entries
 
 if TYPE_CHECKING:
@@ -52,12 +52,25 @@ def _make(prompt: PromptCommand) -> SlashCommand:
             await context.send(message)
             return DONE
 
-        async with with_model(context, prompt.model):
+        async with _with_model(context, prompt.model):
             await context.send(message)
         return DONE
 
     usage, summary = one_line(prompt.argument_hint), one_line(prompt.description)
     return SlashCommand(prompt.name, usage, summary, YOURS, run, at_question=False)
+
+
+@asynccontextmanager
+async def _with_model(context: SlashContext, name: str) -> AsyncGenerator[None]:
+    """Change the model inside the context, and restore the earlier model at its end."""
+    change = next(one for one in COMMANDS if one.name == "model")
+    before = context.session.settings.model
+    await change.run(context, name)
+    try:
+        yield
+    finally:
+        if context.session.settings.model != before:
+            await change.run(context, before)
 
 
 async def _has_run(context: SlashContext, command: str) -> bool:

@@ -4,8 +4,7 @@
 """
 
 import time
-from collections.abc import AsyncGenerator, Iterable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from math import isfinite
 from pathlib import Path
@@ -62,18 +61,6 @@ async def change_model_in_editor(context: EditorContext, words: str) -> str:
         return f"The model is {name}. Another one: `/model PROVIDER/MODEL`"
     await context.change_model(words)
     return f"The model is {context.session.ports.model.name} now."
-
-
-@asynccontextmanager
-async def with_model(context: SlashContext, name: str) -> AsyncGenerator[None]:
-    """Change the model inside the context, and restore the earlier model at its end."""
-    before = context.session.settings.model
-    await change_model(context, name)
-    try:
-        yield
-    finally:
-        if context.session.settings.model != before:
-            await change_model(context, before)
 
 
 def list_model_choices(context: SlashContext | None) -> Iterator[SlashOffer]:

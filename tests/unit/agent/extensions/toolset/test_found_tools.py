@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from support.commands.command import Command
 
-from sandbur.agent.extensions.active_tools.tool_discovery import FoundTools, project_tools
+from sandbur.agent.extensions.active_tools.project_tools import project_tools
+from sandbur.agent.extensions.active_tools.tool_discovery import FoundTools
 from sandbur.agent.runtime.runtime import Runtime
 from sandbur.state.errors import ConfigError
 
