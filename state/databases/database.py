@@ -9,6 +9,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from ..errors import StoreError
@@ -25,6 +26,25 @@ Durability = Literal["full", "normal"]
 """The events that a commit to a file survives. `full`: a power loss. `normal`: only the end of the
 process.
 """
+
+
+class CommitCount:
+    """Counts the transactions that this process has ended, in all databases.
+
+    A reader that finds the number of its last read has nothing new to read from this process. A transaction
+    is counted after its rows can be read, and before its caller goes on.
+    """
+
+    def __init__(self) -> None:
+        # Several threads count: each number is given once, so that no number comes back.
+        self._numbers = count(1)
+        self.number = 0
+
+    def advance(self) -> None:
+        self.number = next(self._numbers)
+
+
+COMMITS = CommitCount()
 
 Statement = tuple[str, Sequence[Any]]
 """A text of SQL with `?` for each parameter, and the parameters. Every database translates the text

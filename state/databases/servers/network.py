@@ -18,6 +18,7 @@ from ...process.cancellation import wait_uncancelled
 from ...process.clock import RemoteClock
 from ...process.crashpoints import reach
 from ..database import (
+    COMMITS,
     DocumentSearch,
     GuardedUpdate,
     ResultT,
@@ -313,7 +314,10 @@ class NetworkDatabase:
 
     def commit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
         reach("store_in_transaction")
-        self._retry(_Transaction(self.name, statements, guard).run)
+        try:
+            self._retry(_Transaction(self.name, statements, guard).run)
+        finally:
+            COMMITS.advance()
 
     async def acommit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
         await self.offload(lambda: self.commit(statements, guard))

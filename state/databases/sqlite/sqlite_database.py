@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import GuardFailed, StoreError
 from ...process.crashpoints import reach
 from ..database import (
+    COMMITS,
     DocumentSearch,
     Durability,
     GuardedUpdate,
@@ -322,6 +323,8 @@ class SqliteDatabase:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
+        finally:
+            COMMITS.advance()
 
     @contextmanager
     def _translate_errors(self) -> Generator[None]:

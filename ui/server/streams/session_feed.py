@@ -25,7 +25,7 @@ from ....actions.ports.events import (
     ToolRequested,
     UsageChanged,
 )
-from ....state.databases.database import Database
+from ....state.databases.database import COMMITS, Database
 from ....state.errors import SandburError, SessionNotFound
 from ....state.store.sessions.record_feed import RecordFeed, count_records
 from ...headless.json_output import stream_object
@@ -53,10 +53,14 @@ class SessionFeed:
         self._session_id = session_id
         self.streams: set[EventStreamQueue] = set()
         self._waiting: deque[Event | None] = deque()
-        """Live events in order; None: the store has something new."""
+        """Live events in order; None: the store may have something new."""
         self._arrived = asyncio.Event()
         self._reader: RecordFeed | None = None
         self._head = 0
+        self._must_read = True
+        """Whether the next read is needed, whatever this process has committed."""
+        self._commits_read = 0
+        """The number of commits of this process that the last read has seen."""
         self._was_stored = True
         """Whether the last event of a run in this process was one that is stored."""
         self._task = asyncio.ensure_future(self._run())
@@ -68,7 +72,11 @@ class SessionFeed:
         return 2**62 if reader is None else reader.row + 1
 
     def hint(self) -> None:
-        """Read the store soon."""
+        """Read the store soon: another process has recorded something."""
+        self._must_read = True
+        self._wake_reader()
+
+    def _wake_reader(self) -> None:
         if not self._waiting or self._waiting[-1] is not None:
             self._waiting.append(None)
         self._arrived.set()
@@ -79,7 +87,7 @@ class SessionFeed:
         is_stored = is_of_run or isinstance(event, _STORED)
         if is_stored or self._was_stored:
             # The commit of a stored event may come after it, but comes before what follows.
-            self.hint()
+            self._wake_reader()
         if not is_stored:
             self._waiting.append(event)
             self._arrived.set()
@@ -97,7 +105,7 @@ class SessionFeed:
                 # Each stream finds the reason when it reads the store itself.
                 for stream in self.streams:
                     stream.fall_behind()
-                self._reader = None
+                self._reader, self._must_read = None, True
                 await asyncio.sleep(_POLL_S)
 
     async def _follow(self) -> None:
@@ -121,7 +129,10 @@ class SessionFeed:
                     self._send(frame)
 
     async def _read_store(self, reader: RecordFeed) -> None:
-        is_full = True
+        """Pass on what is new in the store, unless nothing can be new."""
+        is_full = self._must_read or self._commits_read != COMMITS.number
+        # Both are noted before the read: what is committed meanwhile is read by the next one.
+        self._must_read, self._commits_read = False, COMMITS.number
         while is_full:
             items = await self._database.offload(lambda: reader.read(_PAGE_ITEMS))
             for item in items:
