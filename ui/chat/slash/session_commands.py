@@ -12,6 +12,7 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from ....actions.tools.registry import load_declared_traits
+from ....actions.workspace.paths import format_count
 from ....agent.config.settings import SETTINGS
 from ....agent.models.aliases import model_of
 from ....agent.policy.rules.rules import parse_rule
@@ -262,7 +263,7 @@ async def export(context: SlashContext, words: str) -> SlashResult:
         raise UsageError(f"{file} exists already.", "Name another file: /export FILE")
     store = context.runtime.store
     lines = await store.database.offload(lambda: write_export(store, session_id, form, file))
-    tell(context, f"{lines} lines are in {one_line(str(file))}.")
+    tell(context, f"Exported {format_count(lines, 'line')} to {one_line(str(file))}.")
     return DONE
 
 
