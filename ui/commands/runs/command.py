@@ -41,7 +41,7 @@ class DecideCommand(RunCommand):
         if not (self.session or self.all or self.plan):
             raise UsageError(
                 f"`sandbur {self.name}` needs ID, --all or --plan.",
-                f"Without ID, the only session of this folder that waits is meant: sandbur {self.name} --help",
+                f"Without ID, it is the only session here that waits: sandbur {self.name} --help",
             )
         if self.calls and self.all:
             raise UsageError("CALL and --all contradict each other.", "Keep one of them.")
