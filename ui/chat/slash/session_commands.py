@@ -31,7 +31,7 @@ from .picking import can_pick, pick, wait_for_pick
 _MOST_OFFERED = 50
 _RECENT_S = 5.0
 KINDS = ("allow", "ask", "deny")
-_MEANINGS = {"allow": "runs unasked", "ask": "is always asked about", "deny": "never runs"}
+_MEANINGS = {"allow": "runs without a question", "ask": "is always asked about", "deny": "never runs"}
 _CHANGED = SlashResult(goes_on=True)
 
 

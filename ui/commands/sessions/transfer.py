@@ -137,7 +137,7 @@ def _describe_file(imported: ImportResult) -> Iterable[str]:
     missing = "" if Path(settings.cwd).is_dir() else " (does not exist here: choose another with -C DIR)"
     yield f"  folder         {one_line(settings.cwd)}{missing}"
     yield f"  model          {', '.join(map(one_line, (settings.model, *settings.fallback_models)))}"
-    yield from (f"  passes unasked {one_line(rule)}" for rule in settings.allow)
+    yield from (f"  never asks     {one_line(rule)}" for rule in settings.allow)
     yield from (f"  never runs     {one_line(rule)}" for rule in settings.deny)
     yield f"  system prompt  {len(settings.system_prompt):,} characters: `sandbur sessions export` shows them"
     yield from (f"  to be sent     {one_line(one.text)}" for one in imported.waiting)
