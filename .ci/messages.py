@@ -1,8 +1,8 @@
 """Print every text of the sources that a person can see: python .ci/messages.py [WORD...]
 
-Errors with their hints, lines on stderr and stdout, notices, findings of `sandbur doctor`, helps and slash
-commands, by file. An expression in a text is shown as {…}. With words: only the texts that contain one of
-them.
+Errors with their hints, lines on stderr and stdout, notices, findings of `sandbur doctor`, helps, slash
+commands, settings, pages, and tables of texts, by file. An expression in a text is shown as {…}. With words:
+only the texts that contain one of them.
 """
 
 import ast
@@ -18,6 +18,9 @@ SHOWN_BY = {
     "Action", "flag", "switch", "word", "_row", "SlashEntry", "CommandEntry", "SlashCommand", "add_argument",
 }  # fmt: skip
 """Functions and classes whose texts a person reads."""
+PAGES = ("ui/web/", "ui/report/", "ui/server/pages/", "ui/commands/review/evaluation/page.py")
+"""Where texts become HTML: `tag` and `join` are called there alone."""
+OF_PAGES = {"tag", "join", "Setting", "link", "paragraph"}
 
 
 class Message(NamedTuple):
@@ -52,17 +55,32 @@ def messages() -> Iterator[Message]:
     """Yield every text that is passed to an error or to a function that shows it."""
     shown_by = SHOWN_BY | error_names()
     for path in sources():
-        for node in ast.walk(parse(path)):
+        where = path.relative_to(ROOT).as_posix()
+        tree = parse(path)
+        yield from tables(tree, where)
+        for node in ast.walk(tree):
             if not isinstance(node, ast.Call):
                 continue
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            if name not in shown_by:
+            is_of_page = name == "Setting" or (name in OF_PAGES and where.startswith(PAGES))
+            if name not in shown_by and not is_of_page:
                 continue
             values = [*node.args, *(keyword.value for keyword in node.keywords)]
             texts = [text for value in values for text in texts_of(value) if " " in text.strip()]
             if texts:
-                where = path.relative_to(ROOT).as_posix()
                 yield Message(where, node.lineno, name, " | ".join(texts))
+
+
+def tables(tree: ast.Module, where: str) -> Iterator[Message]:
+    """Yield the texts of tables in `ui/`: values of dictionaries that are constants of a module."""
+    if not where.startswith("ui/"):
+        return
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Dict):
+            texts = [text for value in node.value.values for text in texts_of(value) if " " in text.strip()]
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if texts:
+                yield Message(where, node.lineno, ast.unparse(target), " | ".join(texts))
 
 
 def texts_of(node: ast.expr) -> Iterator[str]:

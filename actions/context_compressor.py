@@ -16,6 +16,7 @@ from .turn.burr_action import Changes, graph_action
 from .turn.calls.result_eviction import evict_results
 from .turn.model_call import MAX_COMPRESSIONS, call_model
 from .turn.session_page import is_page_message
+from .workspace.paths import format_count
 
 KEEP_SHARE = 0.25
 """The share of the model's window that the newest messages may fill unchanged."""
@@ -96,7 +97,9 @@ async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
     ports.emit(_describe_change(state, ports, kind, len(older), found, shorter))
     if is_asked:
         what = "A note" if kind == "truncate" else "A summary"
-        notice = f"{what} now replaces {len(older)} messages: {found.size_bytes:,} bytes became"
+        notice = (
+            f"{what} now replaces {format_count(len(older), 'message')}: {found.size_bytes:,} bytes became"
+        )
         ports.emit(Notice(f"{notice} {shorter.size_bytes:,}. /uncompact restores them.", "compression"))
     return {
         **_replace_history(state, found, shorter),

@@ -119,7 +119,7 @@ def load_settings(overrides: Overrides, env: Mapping[str, str], of_project: bool
     files, untrusted_files = _extension_layers(cwd, env, notices) if of_project else ([], [])
     layers = [
         _Layer("The command line", read_flags(overrides), cwd, UsageError),
-        _Layer("The environment", read_environment(env), cwd),
+        _Layer("The environment", read_environment(env, notices), cwd),
         *([] if project is None else [project]),
         *files,
         *([] if user is None else [user]),
@@ -331,7 +331,7 @@ def has_entry_points() -> bool:
 
 
 def _file_layer(path: Path, content: bytes, folder: Path, notices: list[str]) -> _Layer:
-    values = parse_config(content, path)
+    values = parse_config(content, path, notices)
     if values.get("mode") == "yolo":
         notices.append(f'Ignored `mode = "yolo"` in {path}: yolo mode needs -y or --mode yolo on each run.')
         values = {key: value for key, value in values.items() if key != "mode"}

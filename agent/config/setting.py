@@ -107,6 +107,8 @@ class Setting(NamedTuple):
     """The values of a `choice`."""
     after: str = ""
     """The key of the setting that precedes this one in lists. If it is empty, this one comes last."""
+    earlier_names: tuple[str, ...] = ()
+    """Earlier names of the key, and of the variable (`SANDBUR_...`). They still count, with a notice."""
 
 
 def insert_rows(rows: list[Setting], added: Iterable[Setting]) -> None:

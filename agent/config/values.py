@@ -1,8 +1,9 @@
 """Reads the values of one source of settings. Plain types are checked here, all others by pydantic."""
 
+import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
@@ -24,6 +25,8 @@ from .settings import (
     load_extensions,
 )
 
+_VARIABLE = "SANDBUR_"
+"""The beginning of the names of all variables that are settings."""
 Values = Mapping[str, Any]
 """The values that one source (a file, the environment or the flags) sets: key -> value."""
 Named = Callable[[str], str]
@@ -140,8 +143,8 @@ def check_values(values: Mapping[str, Any], source: str, named: Named, error: ty
     return validate_values(values, source, named, error)
 
 
-def parse_config(content: bytes, path: Path) -> Values:
-    """Parse a `config.toml`; raises `ConfigError`."""
+def parse_config(content: bytes, path: Path, notices: list[str] | None = None) -> Values:
+    """Parse a `config.toml`; raises `ConfigError`. A key with an earlier name is added to `notices`."""
     if content.startswith(b"\xef\xbb\xbf"):
         raise ConfigError(f"{path} starts with a byte order mark (line 1, column 1).", "Save it without one.")
     import tomllib
@@ -155,7 +158,34 @@ def parse_config(content: bytes, path: Path) -> Values:
         ) from None
     except RecursionError:
         raise ConfigError(f"{path} is nested too deeply.", "Simplify it.") from None
+    _rename_keys(values, path, [] if notices is None else notices)
     return check_values(values, str(path), lambda key: f"`{key}`", ConfigError)
+
+
+def _rename_keys(values: dict[str, Any], path: Path, notices: list[str]) -> None:
+    """Give values by an earlier name the present one; raises `ConfigError` for one that is set by both."""
+    for earlier, key in _find_earlier_names([*values]):
+        value = values.pop(earlier)
+        if key in values:
+            raise ConfigError(
+                f"{path} sets `{key}` twice: `{earlier}` is its earlier name.", f"Remove `{earlier}`."
+            )
+        values[key] = value
+        line = f"[{key}]" if isinstance(value, dict) else f"{key} = {json.dumps(value, ensure_ascii=False)}"
+        notices.append(f"{path}: `{earlier}` is now called `{key}`. Replace its line with: {line}")
+
+
+def _find_earlier_names(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Return those of the names that are earlier names of keys or variables, with the present names."""
+    rows = settable_rows()
+    if any(name not in rows for name in names if not name.startswith(_VARIABLE)) and load_extensions():
+        rows = settable_rows()
+    present = {
+        earlier: row.variable if earlier.startswith(_VARIABLE) else row.key
+        for row in rows.values()
+        for earlier in row.earlier_names
+    }
+    return [(name, present[name]) for name in names if name in present]
 
 
 def _toml_problem(error: ValueError, text: str) -> str:
@@ -172,8 +202,12 @@ def _variables() -> dict[str, Setting]:
     return {row.variable: row for row in SETTINGS if row.variable}
 
 
-def read_environment(env: Mapping[str, str]) -> Values:
-    """Return the values of environment variables. An empty variable counts as unset. Raises `ConfigError`."""
+def read_environment(env: Mapping[str, str], notices: list[str] | None = None) -> Values:
+    """Return the values of environment variables. An empty variable counts as unset. Raises `ConfigError`.
+
+    A variable with an earlier name is added to `notices`.
+    """
+    env = _with_present_names(env, [] if notices is None else notices)
     _refuse_misspelled(env)
     values: dict[str, Any] = {}
     for variable, row in _variables().items():
@@ -184,6 +218,20 @@ def read_environment(env: Mapping[str, str]) -> Values:
             except ValueError:
                 raise ConfigError(f"{variable} should be {kind.expected}.", "Correct or unset it.") from None
     return check_values(values, "The environment", lambda key: _row(key).variable, ConfigError)
+
+
+def _with_present_names(env: Mapping[str, str], notices: list[str]) -> Mapping[str, str]:
+    """Return the variables by their present names; raises `ConfigError` if one is set by both names."""
+    present = dict(env)
+    for earlier, variable in _find_earlier_names([name for name in env if name.startswith(_VARIABLE)]):
+        text = present.pop(earlier)
+        if text.strip() and present.get(variable, text) != text:
+            raise ConfigError(
+                f"{variable} and {earlier}, its earlier name, have different values.", f"Unset {earlier}."
+            )
+        present.setdefault(variable, text)
+        notices.append(f"The variable {earlier} is now called {variable}. Set that one instead.")
+    return present
 
 
 def parse_value(row: Setting, entry: str, text: str) -> Any:
@@ -234,7 +282,7 @@ def _refuse_misspelled(env: Mapping[str, str]) -> None:
     dangerous."""
     known = _variables()
     for name in env:
-        if name.startswith("SANDBUR_") and name not in known and name not in _NO_SETTINGS:
+        if name.startswith(_VARIABLE) and name not in known and name not in _NO_SETTINGS:
             near = get_close_matches(name, known, n=1, cutoff=0.88)
             if near:
                 raise ConfigError(f"There is no variable {name}.", f"Did you mean {near[0]}? Or unset it.")

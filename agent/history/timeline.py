@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ...actions.turn.burr_action import StepKind
+from ...actions.workspace.paths import format_count
 from ...state.calls import PendingCall
 from ...state.conversation.approved_plan import ApprovedPlan
 from ...state.conversation.content import list_labels
@@ -122,7 +123,7 @@ def _describe_unrecorded(after: Fields) -> str:
 
 def _describe_plan(after: Fields) -> str:
     steps = [f"{step['step_id']}. {step['description']}" for step in list_objects(after, "vibe_plan")]
-    return cut_line(f"{len(steps)} steps: {'; '.join(steps)}")
+    return cut_line(f"{format_count(len(steps), 'step')}: {'; '.join(steps)}")
 
 
 def list_decided_calls(step: RecordedStep) -> Iterator[dict[str, Any]]:

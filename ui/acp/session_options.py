@@ -14,7 +14,7 @@ _MOST_MODELS = 30
 _MOST_SESSIONS = 50
 """The number of newest sessions that are searched for models that were used before."""
 _MODES: dict[ExecutionMode, tuple[str, str]] = {
-    "interactive": ("Ask", "only looking inside the workspace passes unasked"),
+    "interactive": ("Ask", "only reading inside the workspace needs no question"),
     "plan": ("Plan", "looks inside the workspace, changes nothing"),
     "auto-edit": ("Edit", "file edits inside the workspace pass too"),
     "yolo": ("Yolo", "everything passes, except what a deny rule names"),
@@ -41,7 +41,7 @@ def config_options(
             id=MODE,
             name="Mode",
             category="mode",
-            description="What runs unasked",
+            description="What runs without a question",
             current_value=modes.current_mode_id,
             options=[_option(one.id, one.name, one.description or "") for one in modes.available_modes],
         ),

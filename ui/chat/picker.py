@@ -7,6 +7,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
+from ...actions.workspace.paths import format_count
 from ...agent.config.paths import repository_root
 from ...agent.graph import next_action
 from ...agent.history.timeline import list_first_lines
@@ -142,7 +143,7 @@ async def preview_lines(store: Store, session: SessionSummary) -> Sequence[str]:
     except StoreError as problem:
         return [one_line(str(problem))]
     stands = "prompt" if session.status == "running" else next_action(view.position, view.state)
-    folder = f"{one_line(session.cwd)}, {one_line(session.model)}, {session.steps} steps"
+    folder = f"{one_line(session.cwd)}, {one_line(session.model)}, {format_count(session.steps, 'step')}"
     standing = [text for _, text in standing_lines(view.state, stands)]
     return [folder, *_last_exchange(view.state), *standing]
 

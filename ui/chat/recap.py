@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from ...actions.ports.events import ToolFinished
+from ...actions.workspace.paths import format_count
 from ...agent.graph import traits_of
 from ...state.application import ApplicationState
 from ...state.calls import PendingCall
@@ -126,7 +127,10 @@ def meanwhile_lines(store: Store, session_id: str, before: ApplicationState, gly
         return []
     hidden = len(lines) - _MOST_LINES
     if hidden > 0:
-        gap = ("dim", f"({hidden} lines more above; see all: sandbur sessions show {session_id})")
+        gap = (
+            "dim",
+            f"({format_count(hidden, 'line')} more above; see all: sandbur sessions show {session_id})",
+        )
         lines = [gap, *lines[hidden:]]
     return [("", ""), ("bold", "Meanwhile, in another process:"), *lines]
 

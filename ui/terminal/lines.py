@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ...actions.ports.events import FlowMatched, PendingDecision, RunFinished, ToolFinished, ToolsChanged
 from ...actions.tools.registry import traits_of
 from ...actions.turn.bugs_logged import BugsLogged
+from ...actions.workspace.paths import format_count
 from ...state.application import StepStatus, Usage, VibeStep
 from ...state.calls import PendingCall
 from ...state.conversation.messages import parse_json_object
@@ -408,7 +409,7 @@ def format_unknown(call: PendingCall, cwd: str, is_whole: bool = False) -> Itera
     hidden = 0 if is_whole else max(0, len(lines) - _MAX_WAITING_LINES)
     yield "plain", "output so far:" if lines else "output so far: none"
     if hidden:
-        yield "quiet", f"  ({hidden} lines more above)"
+        yield "quiet", f"  ({format_count(hidden, 'line')} more above)"
     for line in lines[hidden:]:
         yield "quiet", f"  {line}"
 

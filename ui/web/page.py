@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from ...actions.workspace.paths import format_count
 from ...state.session import SessionSummary
 from ..report.markup import Html, block, join, tag
 from ..terminal.lines import Line
@@ -81,7 +82,7 @@ def page(found: Overview, form_token: str, note: str = "", problem: str = "") ->
         _going_on(found.due),
         join(*(_session(one, form_token) for one in found.waiting)),
         join(*(_render_stopped_session(one) for one in found.stopped if one.inside)),
-        tag("p", f"{found.left_out} sessions more wait.", class_="soft") if found.left_out else Html(),
+        _count_left_out(found.left_out),
         _render_stopped_sessions([one.summary for one in found.stopped if not one.inside]),
         _render_left_messages(found.messages),
     )
@@ -90,6 +91,12 @@ def page(found: Overview, form_token: str, note: str = "", problem: str = "") ->
         tag("html", _head(title), tag("body", tag("main", body)), lang="en"),
         Html("\n"),
     )
+
+
+def _count_left_out(left_out: int) -> Html:
+    if not left_out:
+        return Html()
+    return tag("p", f"{format_count(left_out, 'session')} more to decide.", class_="soft")
 
 
 def _head(title: str) -> Html:

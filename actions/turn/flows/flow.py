@@ -12,6 +12,7 @@ from ....state.application import FlowKind
 from ....state.calls import Effect
 from ....state.errors import UsageError
 from ...ports.sub_agents import TASK_TOOL
+from ...workspace.paths import format_count
 from ..plan.decision_tools import MAX_STEPS
 from .flow_templates import find_names
 from .triggers import MatchFunction, Triggers, make_triggers
@@ -172,7 +173,8 @@ class Flow:
             case "instructions":
                 return f"gives the model instructions: {_shorten(self.instructions)}"
             case "plan":
-                return f"begins a plan of {len(self.plan)} steps: {_shorten('; '.join(self.plan))}"
+                steps = format_count(len(self.plan), "step")
+                return f"begins a plan of {steps}: {_shorten('; '.join(self.plan))}"
             case _:
                 return self._describe_call()
 

@@ -1,15 +1,20 @@
 """Sets or removes one value in a configuration file; the rest of the file stays unchanged."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....state.errors import UsageError
 from ..setting import Setting
 from ..settings import SETTINGS, load_extensions
 from ..values import parse_value
 from .edit_config import ConfigPlace, edit_config
+
+if TYPE_CHECKING:
+    from .toml_document import TomlDocument
 
 _ENTRIES = ("aliases", "windows")
 """Tables whose entries are single values. Each entry can be set as KEY.NAME."""
@@ -24,6 +29,7 @@ def setting_named(text: str) -> tuple[Setting, str]:
     if key not in rows and load_extensions():
         rows = {row.key: row for row in SETTINGS if row.about}
     if key not in rows:
+        _refuse_earlier_name(key)
         near = " or ".join(f"`{one}`" for one in get_close_matches(key, rows, n=2))
         hint = f"Did you mean {near}?" if near else "`sandbur config list` lists them."
         raise UsageError(f"There is no setting `{key}`.", hint)
@@ -32,21 +38,38 @@ def setting_named(text: str) -> tuple[Setting, str]:
     return rows[key], entry
 
 
+def _refuse_earlier_name(key: str) -> None:
+    for row in SETTINGS:
+        if key in row.earlier_names:
+            raise UsageError(f"`{key}` is now called `{row.key}`.", f"Use: {row.key}")
+
+
 def set_value(place: ConfigPlace, name: str, text: str, env: Mapping[str, str]) -> None:
     """Set a value, parsed like that of an environment variable; raises `UsageError` or `ConfigError`."""
     row, entry = setting_named(name)
     value = _value(row, entry, text, place.path)
     if place.project is not None and row.key == "catastrophic":
         raise UsageError("`catastrophic` counts only in your own configuration.", "Leave --project out.")
-    edit_config(place, lambda document: document.set(_names(row, entry), value), env)
+
+    def change(document: TomlDocument) -> None:
+        for earlier in row.earlier_names:
+            document.remove((earlier,))
+        document.set(_names(row, entry), value)
+
+    edit_config(place, change, env)
 
 
 def unset_value(place: ConfigPlace, name: str, env: Mapping[str, str]) -> bool:
     """Remove a value; return whether it existed. Raises `UsageError` or `ConfigError`."""
     row, entry = setting_named(name)
     removed: list[bool] = []
-    edit_config(place, lambda document: removed.append(document.remove(_names(row, entry))), env)
-    return removed[0]
+
+    def change(document: TomlDocument) -> None:
+        names = (_names(row, entry), *((earlier,) for earlier in row.earlier_names))
+        removed.extend(document.remove(each) for each in names)
+
+    edit_config(place, change, env)
+    return any(removed)
 
 
 def _names(row: Setting, entry: str) -> tuple[str, ...]:

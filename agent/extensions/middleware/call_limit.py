@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from ....actions.ports import ModelRequest, Reply, ToolOutcome
+from ....actions.workspace.paths import format_count
 from ....state.errors import TurnLimit
 from .middleware import FEATURE, Middleware, MiddlewareSession, NextModelCall, NextToolCall, ToolCallRequest
 
@@ -52,9 +53,9 @@ class CallLimit(Middleware):
         used = self._count_call(call.name)
         every = sum(count for name, count in self._counts[self.session.id].items() if name != _MODEL)
         if self._tool_calls is not None and every > self._tool_calls:
-            return self._make_refusal(f"{self._tool_calls} tool calls")
+            return self._make_refusal(f"{format_count(self._tool_calls, 'tool call')}")
         if (most := self._per_tool.get(call.name)) is not None and used > most:
-            return self._make_refusal(f"{most} calls of {call.name}")
+            return self._make_refusal(f"{format_count(most, 'call')} of {call.name}")
         return await next(call)
 
     def _count_call(self, name: str) -> int:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
+from ....actions.workspace.paths import format_count
 from ....state.application import ApplicationState, VibeStep
 from ....state.calls import PendingCall
 from ....state.conversation.messages import Message, ToolResult
@@ -279,4 +280,7 @@ def _in_tools(known: Mapping[str, str], tools: Mapping[str, str]) -> Iterator[Re
 
 
 def _sizes(shape: RequestShape) -> str:
-    return ", ".join(f"{count} messages with {size} bytes" for count, size in shape.histories)
+    return ", ".join(
+        f"{format_count(count, 'message')} with {format_count(size, 'byte')}"
+        for count, size in shape.histories
+    )

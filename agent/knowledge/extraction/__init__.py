@@ -26,6 +26,7 @@ EXTENSION = Extension(
             variable="SANDBUR_EXTRACTION_MODEL",
             about="the model that finds them; without it, the model of the session",
             after="memory_extraction",
+            earlier_names=("memory_extraction_model", "SANDBUR_MEMORY_EXTRACTION_MODEL"),
         ),
         Setting(
             "extraction_tokens",
@@ -34,6 +35,7 @@ EXTENSION = Extension(
             variable="SANDBUR_EXTRACTION_TOKENS",
             about="how many tokens it may use for one session after a run; the rest comes after the next run",
             after="extraction_model",
+            earlier_names=("memory_extraction_tokens", "SANDBUR_MEMORY_EXTRACTION_TOKENS"),
         ),
     ),
     runtime=".agent.knowledge.extraction.extraction_runtime:ExtractionRuntime",

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ....actions.workspace.paths import format_count
 from ....state.conversation.messages import Message
 from ....state.errors import SandburError
 from ....state.store.store import Store
@@ -74,7 +75,7 @@ def describe_divergence(name: str, found: Divergence, label: Callable[[str], str
     """Describe in a few lines which step of the recording `name` differs, and how."""
     lines = [f"  {label(line)}" for line in found.lines[:_MAX_LINES]]
     left_out = len(found.lines) - len(lines)
-    more = [f"  ({left_out} lines more)"] if left_out > 0 else []
+    more = [f"  ({format_count(left_out, 'line')} more)"] if left_out > 0 else []
     but_tools = "pass ignore_tools=True for tools, or " if found.kind == "request" else ""
     return "\n".join(
         [

@@ -16,7 +16,7 @@ def test_a_rule_typed_at_the_question_lets_the_call_run(terminal: Terminal) -> N
     terminal.see(ASKS, after="waits until")
     time.sleep(DEAF_S)
     terminal.type("/permissions allow run_shell_command(touch *)")
-    screen = terminal.see("exit 0", after="runs unasked in this session")
+    screen = terminal.see("exit 0", after="runs without a question in this session")
     assert "Nothing is lost" not in screen
     assert (terminal.folder / "made").exists()
     terminal.see("❯", after="model calls")
@@ -75,7 +75,7 @@ def test_mode_theme_and_model_are_picked_with_the_arrow_keys(terminal: Terminal)
     terminal.see("interactive · demo")
     terminal.type("/mode ")
     screen = terminal.see("Which mode?")
-    assert "> interactive  asks before anything but looking, in force now" in screen
+    assert "> interactive  asks before all calls but reading, in force now" in screen
     terminal.keys("Down", "Enter")
     terminal.see("plan · demo")
     terminal.type("/theme ")

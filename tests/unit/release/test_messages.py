@@ -28,6 +28,7 @@ def test_errors_hints_notices_helps_and_slash_commands_are_listed(listed: list[t
     assert {"UsageError", "StoreError", "Notice", "Finding", "Action", "flag", "say", "SlashEntry"} <= kinds
     assert len(listed) > 1000
     texts = [text for _, text in listed]
+    assert {"Setting", "tag", "STATUS_WORDS"} <= kinds
     assert any("There is no session {…}. | See them with: sandbur sessions list" in text for text in texts)
 
 

@@ -233,6 +233,80 @@ def test_the_flake_has_the_dependencies_and_the_build_system_of_the_project() ->
     assert f"build-system = [ {' '.join(build)} ];" in FLAKE
 
 
+def optional(program: str) -> pytest.MarkDecorator:
+    """Return the mark of a test that CI may skip, too: its program takes longer to install than the tests."""
+    return pytest.mark.skipif(shutil.which(program) is None, reason=f"{program} is not installed")
+
+
+def checked(*line: str, text: str = "") -> bool:
+    return subprocess.run(line, input=text, capture_output=True, text=True, check=False).returncode == 0
+
+
+@optional("ruby")
+def test_ruby_reads_the_formula() -> None:
+    assert checked("ruby", "-c", text=FORMULA)
+    assert not checked("ruby", "-c", text=FORMULA.replace("do\n", "do (\n"))
+
+
+def test_formula_and_flake_have_licence_name_and_python_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert f'license "{project["license"]}"' in FORMULA
+    assert project["license"] == "Apache-2.0"
+    assert "licenses.asl20" in FLAKE
+    assert f'pname = "{project["name"]}"' in FLAKE
+    (command,) = project["scripts"]
+    assert f'mainProgram = "{command}"' in FLAKE
+    python = re.search(r'depends_on "python@3\.(\d+)"', FORMULA)
+    assert python is not None
+    assert int(python[1]) >= int(project["requires-python"].removeprefix(">=3."))
+    assert f'"python3.{python[1]}", "-m", "venv"' in FORMULA
+
+
+STUBS = """
+let
+  packages = builtins.listToAttrs (map (name: { inherit name; value = name; }) [ NAMES ]);
+  pkgs = {
+    python3.pkgs = packages // { buildPythonApplication = given: given // { outPath = "/store/built"; }; };
+    git = "git"; ripgrep = "ripgrep"; stdenv.hostPlatform.system = "x86_64-linux";
+  };
+  lib = {
+    genAttrs = names: make: builtins.listToAttrs (map (name: { inherit name; value = make name; }) names);
+    makeBinPath = builtins.concatStringsSep ":"; licenses.asl20 = "Apache-2.0";
+  };
+  systems = [ "x86_64-linux" "aarch64-linux" "aarch64-darwin" ];
+  nixpkgs = { inherit lib; legacyPackages = lib.genAttrs systems (_: pkgs); };
+  outputs = (import FLAKE).outputs { self = outputs // { outPath = "/sources"; }; inherit nixpkgs; };
+  built = outputs.packages.x86_64-linux.default;
+in
+{
+  inherit (built) version dependencies build-system;
+  licence = built.meta.license;
+  program = outputs.apps.x86_64-linux.default.program;
+  systems = builtins.attrNames outputs.packages;
+}
+"""
+"""The flake's outputs, with a nixpkgs that has only what the flake may use."""
+
+
+@optional("nix-instantiate")
+def test_nix_evaluates_the_flake_with_a_stub_of_its_inputs(tmp_path: Path) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    names = [plain(line) for line in project["dependencies"]]
+    stubs = STUBS.replace("NAMES", " ".join(f'"{name}"' for name in [*names, "hatchling"]))
+    (tmp_path / "stubs.nix").write_text(stubs.replace("FLAKE", str(ROOT / "docs/packaging/flake.nix")))
+    line = ["nix-instantiate", "--eval", "--strict", "--json", str(tmp_path / "stubs.nix")]
+    env = {**os.environ, "HOME": str(tmp_path), "NIX_STATE_DIR": str(tmp_path / "state")}
+    env |= {"NIX_STORE_DIR": str(tmp_path / "store"), "NIX_LOG_DIR": str(tmp_path / "log")}
+    done = subprocess.run(line, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["dependencies"] == names
+    assert (found["version"], found["licence"]) == (VERSION, project["license"])
+    assert found["build-system"] == ["hatchling"]
+    assert found["program"] == "/store/built/bin/sandbur"
+    assert found["systems"] == ["aarch64-darwin", "aarch64-linux", "x86_64-linux"]
+
+
 def test_the_flake_is_nix() -> None:
     require_module("tree_sitter_nix")
     import tree_sitter_nix

@@ -150,6 +150,31 @@ def test_approve_runs_the_call_and_goes_on(command: Command) -> None:
     assert (command.folder / "made").exists()
 
 
+def test_without_an_id_the_only_session_of_the_folder_that_waits_is_decided(command: Command) -> None:
+    session_id, _ = waiting(command)
+    ended = command.run("approve", "--all", "--output-format", "json")
+    assert (ended.code, ended.result["session_id"]) == (0, session_id)
+    assert (command.folder / "made").exists()
+    ended = command.run("deny", "--all")
+    assert ended.code == 2
+    assert ended.err.startswith("sandbur: No session of this folder waits for a decision.")
+
+
+def test_without_an_id_several_sessions_that_wait_are_an_error_that_lists_them(command: Command) -> None:
+    ids = [waiting(command)[0] for _ in range(2)]
+    ended = command.run("approve", "--all")
+    assert (ended.code, "Name one: sandbur approve ID" in ended.err) == (2, True)
+    assert all(one[:8] in ended.err for one in ids)
+    assert not (command.folder / "made").exists()
+
+
+def test_without_an_id_a_session_of_another_folder_is_not_decided(command: Command) -> None:
+    waiting(command)
+    (command.folder / "other").mkdir()
+    assert command.run("approve", "--all", "-C", "other").code == 2
+    assert not (command.folder / "made").exists()
+
+
 def test_approve_can_change_the_arguments(command: Command) -> None:
     session_id, _ = waiting(command)
     edited = command.folder / "edited.json"

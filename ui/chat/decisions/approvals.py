@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from ....actions.workspace.paths import format_count
 from ....agent.policy.approval_context import ApprovalContext
 from ....agent.session.decisions import make_decision
 from ....state.calls import CallDecision, PendingCall
@@ -148,7 +149,7 @@ class Approvals:
         if is_full or hidden <= 0:
             return lines
         half = _MAX_LINES // 2
-        gap: Line = ("bold yellow", f"... {hidden} lines are hidden; v shows everything ...")
+        gap: Line = ("bold yellow", f"... {format_count(hidden, 'line')} hidden; v shows everything ...")
         return [*lines[:half], gap, *lines[-half:]]
 
     def _facts(self, about: ApprovalContext) -> Iterator[Line]:

@@ -10,9 +10,9 @@ from .command import DONE, EditorContext, SlashContext, SlashOffer, SlashResult,
 from .picking import can_pick, pick
 
 _MEANINGS = {
-    "interactive": "asks before anything but looking",
+    "interactive": "asks before all calls but reading",
     "plan": "changes nothing",
-    "auto-edit": "edits files of the workspace unasked",
+    "auto-edit": "edits files here without a question",
     "yolo": "asks nothing",
 }
 

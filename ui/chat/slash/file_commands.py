@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....actions.workspace.paths import format_count
 from ....agent.config.paths import repository_root
 from ....agent.history.time_travel.branches import restore_files, restore_plan
 from ....agent.history.time_travel.rewinds import apply_rewinds, preview_rewinds
@@ -71,7 +72,10 @@ async def show_diff(context: SlashContext, words: str) -> SlashResult:
     lines = [line for one in changed for line in _difference_lines(one)]
     if len(lines) > _MOST_LINES:
         left_out = len(lines) - _MOST_LINES
-        lines = [*lines[:_MOST_LINES], ("dim", f"({left_out} lines more: sandbur sessions export)")]
+        lines = [
+            *lines[:_MOST_LINES],
+            ("dim", f"({format_count(left_out, 'line')} more: sandbur sessions export)"),
+        ]
     context.renderer.lines(lines or [("dim", "This session has changed no files.")])
     return DONE
 
@@ -166,7 +170,7 @@ def _list_instructions(context: SlashContext, is_whole: bool) -> None:
     found = find_instructions(cwd, context.runtime.env)
     for each in found.instructions:
         lines = len(each.text.splitlines())
-        context.renderer.lines([("bold", one_line(f"{each.path}  {lines} lines"))])
+        context.renderer.lines([("bold", one_line(f"{each.path}  {format_count(lines, 'line')}"))])
         if is_whole:
             tell(context, each.text)
     tell(context, *found.problems)

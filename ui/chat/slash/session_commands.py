@@ -11,6 +11,7 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from ....actions.tools.registry import load_declared_traits
+from ....actions.workspace.paths import format_count
 from ....agent.config.settings import SETTINGS
 from ....agent.models.aliases import model_of
 from ....agent.policy.rules.rules import parse_rule
@@ -29,7 +30,7 @@ from .picking import can_pick, pick, wait_for_pick
 _MOST_OFFERED = 50
 _RECENT_S = 5.0
 KINDS = ("allow", "ask", "deny")
-_MEANINGS = {"allow": "runs unasked", "ask": "is always asked about", "deny": "never runs"}
+_MEANINGS = {"allow": "runs without a question", "ask": "is always asked about", "deny": "never runs"}
 _CHANGED = SlashResult(goes_on=True)
 
 
@@ -249,7 +250,7 @@ async def export(context: SlashContext, words: str) -> SlashResult:
         raise UsageError(f"{file} exists already.", "Name another file: /export FILE")
     store = context.runtime.store
     lines = await store.database.offload(lambda: write_export(store, session_id, form, file))
-    tell(context, f"{lines} lines are in {one_line(str(file))}.")
+    tell(context, f"Exported {format_count(lines, 'line')} to {one_line(str(file))}.")
     return DONE
 
 

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import NamedTuple, Protocol, cast
 
 from ....actions.ports.events import Event
+from ....actions.workspace.paths import format_count
 from ....agent.history.recall import (
     RecalledPassage,
     format_head,
@@ -79,7 +80,7 @@ def shares(session: Session) -> Iterator[Share]:
     yield Share(
         "tools",
         tokens(session.offered.size_bytes - system),
-        f"{len(session.offered.specs)} tools",
+        f"{format_count(len(session.offered.specs), 'tool')}",
     )
     yield Share("conversation", tokens(state.chat_history.size_bytes), _count(state.chat_history))
     step = state.active_step

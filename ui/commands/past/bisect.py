@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.text import Text
 
+from ....actions.workspace.paths import format_count
 from ....agent.history.reports.recorded_calls import RecordedCall, read_recorded_calls
 from ....agent.history.time_travel.bisect import Bisection, Bisector, ProbedStep
 from ....agent.history.time_travel.touched_files import FileDifference, TouchedFiles, differences_of_steps
@@ -56,7 +57,7 @@ async def _bisect(runtime: Runtime, session_id: str, command: BisectCommand) -> 
     if runtime.store.index.is_held(session_id):
         say("The session is running: changes that it makes from now on are not tested.")
     count, test = len(touched.steps), one_line(command.test)
-    steps = "1 step" if count == 1 else f"{count} steps"
+    steps = format_count(count, "step")
     say(f"{steps} changed files; `{test}` runs in copies of {one_line(str(root))}.")
     show = say_probe if command.json else put_probe
     keys = key_names(runtime.settings.providers)

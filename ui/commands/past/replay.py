@@ -15,7 +15,7 @@ from typing import Any
 
 from ....actions.ports import Toolbox
 from ....actions.workspace.atomic_write import temporary_file
-from ....actions.workspace.paths import FileProblem
+from ....actions.workspace.paths import FileProblem, format_count
 from ....actions.workspace.safe_open import resolve_real_path
 from ....agent.history.replay.replay import Replayed, recording_store, replay
 from ....agent.history.replay.walk import Today, list_started_calls, live_parts, next_message
@@ -120,7 +120,7 @@ def _show(store: Store, replayed: Replayed) -> None:
     if replayed.not_run:
         names = ", ".join(one_line(name) for name in replayed.not_run)
         say(f"Neither run nor compared: {names}; these tools are absent here, or start sub-agents.")
-    steps = "1 step" if replayed.steps == 1 else f"{replayed.steps} steps"
+    steps = format_count(replayed.steps, "step")
     if found is None:
         put(f"Replayed {steps} of session {replayed.session_id}: there is no difference.")
         for seq, digest in list_approved_plans(store.database, replayed.session_id):
@@ -186,7 +186,8 @@ async def add_test(command: AddTestCommand) -> int:
         write_whole(recording, (encode(record) + "\n" for record in records))
     write_whole(test, [_TEST.format(name=name)])
     put(str(test))
-    say(f"Recorded {replayed.steps} steps in {one_line(str(recording))}, with all messages and results.")
+    steps = format_count(replayed.steps, "step")
+    say(f"Recorded {steps} in {one_line(str(recording))}, with all messages and results.")
     if replayed.divergence is not None:
         say(f"The test already fails: {describe_divergence(name, replayed.divergence, one_line)}")
         return 4

@@ -13,6 +13,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from ....actions.workspace.paths import format_count
 from ....agent.history.reports.stats import RunTally, Stats, Tally, ToolTally, stats_of
 from ...cli.open_session import open_runtime
 from ...terminal.terminal import Glyphs, glyphs_for, make_console, put, say
@@ -58,7 +59,7 @@ def _overview(found: Stats) -> Section:
     ended = [f"{count} {status}" for status, count in runs.ended.most_common()]
     ended += [f"{count} {word}" for count, word in ((runs.died, "died"), (runs.running, "running")) if count]
     rows: list[tuple[str, str]] = [
-        ("sessions", f"{found.sessions}, {found.steps} steps"),
+        ("sessions", f"{found.sessions}, {format_count(found.steps, 'step')}"),
         ("runs", f"{runs.began}{': ' if ended else ''}{', '.join(ended)}"),
         ("model calls", f"{total.calls}{failed}"),
         ("tokens", f"{_count(total.input_tokens)} in, {_count(total.output_tokens)} out"),

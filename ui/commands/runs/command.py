@@ -29,7 +29,7 @@ class DecideCommand(RunCommand):
     )
     all: bool = switch("--all", "every waiting call", only="approve deny")
     plan: bool = switch("--plan", "the plan that waits, with all that it names", only="approve deny")
-    session: str = word("ID", ID)
+    session: str = word("ID", f"{ID}; without it, the only one of this folder that waits", "", nargs="?")
     calls: tuple[str, ...] = word("CALL", _CALLS, (), nargs="*")
     record_only: bool = switch("--record-only", "record the decision, run nothing")
 
@@ -38,6 +38,11 @@ class DecideCommand(RunCommand):
         return not self.record_only
 
     def check(self) -> None:
+        if not (self.session or self.all or self.plan):
+            raise UsageError(
+                f"`sandbur {self.name}` needs ID, --all or --plan.",
+                f"Without ID, it is the only session here that waits: sandbur {self.name} --help",
+            )
         if self.calls and self.all:
             raise UsageError("CALL and --all contradict each other.", "Keep one of them.")
         if self.plan and (self.calls or self.all):

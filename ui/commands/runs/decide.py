@@ -13,6 +13,7 @@ from ....agent.session.decisions import ApprovalAnswer, make_decision
 from ....agent.session.session import Session
 from ....state.calls import CallDecision, PendingCall, Settlement, relayed_call_id
 from ....state.errors import UsageError
+from ....state.store.sessions.listing import FolderFilter
 from ...cli.open_session import open_runtime
 from ...headless.headless import run_to_end, warn
 from ...headless.json_output import arguments_object
@@ -23,7 +24,7 @@ async def decide(command: DecideCommand) -> int:
     """Record the decision of the flags; resume the run unless `--record-only` is given."""
     edited = _read_edited(command.edit)
     async with open_runtime(command) as runtime:
-        session_id = runtime.store.find(command.session)
+        session_id = runtime.store.find(command.session or _find_only_waiting(runtime, command.name))
         session, named = await _open_waiting(runtime, session_id, command)
         warn(session.notices, command.progress)
         waiting = list(session.state.calls_to_decide)
@@ -44,6 +45,23 @@ async def decide(command: DecideCommand) -> int:
             command.progress,
             command.record_only,
         )
+
+
+def _find_only_waiting(runtime: Runtime, name: str) -> str:
+    """Return the only session of the working folder that waits for a decision; raises `UsageError`."""
+    here = runtime.store.roots(FolderFilter(str(runtime.settings.cwd)))
+    waiting = [one for one in here if one.status in ("needs_approval", "needs_decision")]
+    if not waiting:
+        raise UsageError(
+            "No session of this folder waits for a decision.",
+            f"Name one from elsewhere: sandbur {name} ID",
+        )
+    if len(waiting) > 1:
+        ids = ", ".join(one.id[:8] for one in waiting)
+        raise UsageError(
+            f"{len(waiting)} sessions of this folder wait: {ids}.", f"Name one: sandbur {name} ID"
+        )
+    return waiting[0].id
 
 
 async def _open_waiting(

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
+from ....actions.workspace.paths import format_count
 from ....agent.graph import next_action
 from ....agent.history.timeline import list_timeline
 from ....agent.runtime.cleanup import clear_scratch
@@ -51,7 +52,8 @@ def view_lines(
     yield f"title     {one_line(summary.title)}"
     yield f"folder    {one_line(summary.cwd)}"
     yield f"model     {one_line(summary.model)} {glyphs.dot} mode {state.execution_mode}"
-    yield f"status    {summary.status} {glyphs.dot} {summary.steps} steps {glyphs.dot} {_position(view)}"
+    steps = format_count(summary.steps, "step")
+    yield f"status    {summary.status} {glyphs.dot} {steps} {glyphs.dot} {_position(view)}"
     yield f"started   {local_time(summary.created_at)}, last used {local_time(summary.updated_at)}"
     if summary.parent_id:
         yield f"fork of   {summary.parent_id} at {summary.parent_seq}"

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from ....actions.workspace.paths import format_count
 from ....agent.session.decisions import whoami
 from ....agent.session.secrets import masker_for
 from ....state.errors import OutputLost, UsageError
@@ -50,7 +51,8 @@ async def export_session(command: SessionsCommand) -> int:
         is_whole = command.export_format == "jsonl"
         count = count_descendants(runtime.store.database, [session_id]).get(session_id, 0) if is_whole else 0
     with_more = describe_sub_agents(count)
-    say(f"Exported session {session_id}{with_more}: {lines} lines in {one_line(command.file)}.")
+    size = format_count(lines, "line")
+    say(f"Exported session {session_id}{with_more}: {size} in {one_line(command.file)}.")
     return 0
 
 
@@ -130,11 +132,12 @@ def _describe_file(imported: ImportResult) -> Iterable[str]:
     ancestors = len(imported.imported_ids) - 1 - imported.sub_agents
     more = f", with the sessions it was forked from ({ancestors})" if ancestors > 0 else ""
     more += f", with its sub-agents ({imported.sub_agents})" if imported.sub_agents else ""
-    yield f"{one_line(imported.title) or 'A session'}: {imported.records} records{more}. Its settings:"
+    records = format_count(imported.records, "record")
+    yield f"{one_line(imported.title) or 'A session'}: {records}{more}. Its settings:"
     missing = "" if Path(settings.cwd).is_dir() else " (does not exist here: choose another with -C DIR)"
     yield f"  folder         {one_line(settings.cwd)}{missing}"
     yield f"  model          {', '.join(map(one_line, (settings.model, *settings.fallback_models)))}"
-    yield from (f"  passes unasked {one_line(rule)}" for rule in settings.allow)
+    yield from (f"  never asks     {one_line(rule)}" for rule in settings.allow)
     yield from (f"  never runs     {one_line(rule)}" for rule in settings.deny)
     yield f"  system prompt  {len(settings.system_prompt):,} characters: `sandbur sessions export` shows them"
     yield from (f"  to be sent     {one_line(one.text)}" for one in imported.waiting)

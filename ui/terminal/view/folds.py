@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ....actions.workspace.paths import format_count
 from ..text.diffs import Line, number_diff
 from ..text.sanitize import plain
 
@@ -35,7 +36,7 @@ class Fold:
             yield from lines
             return
         yield from lines[: _MOST_LINES // 2]
-        yield "caution", f"... {more:,} lines are left out here ..."
+        yield "caution", f"... {format_count(more, 'line')} left out here ..."
         yield from lines[-_MOST_LINES // 2 :]
 
 

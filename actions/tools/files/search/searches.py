@@ -67,8 +67,9 @@ def _report(found: SearchResult, listing: FileListing, path: Path, is_file: bool
     listed = cap_lines(lines)
     notes = [] if lines else [f"No match in {format_count(len(listing.paths), 'file')}."]
     if found.count > len(listed):
+        files = format_count(len(found.files), "file")
         notes.append(
-            f"[{len(listed):,} of {found.count:,} matching lines in {len(found.files):,} files shown;"
+            f"[{len(listed):,} of {found.count:,} matching lines in {files} shown;"
             " use a narrower pattern, path or glob]"
         )
     if not (found.is_complete and listing.is_complete):

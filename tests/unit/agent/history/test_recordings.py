@@ -12,12 +12,16 @@ from typing import Any
 import pytest
 from support.commands.command import ROOT, Command, Ended
 from support.models.demo_runs import DemoRuns
-from support.places import RECORDINGS
+from support.places import FIXTURES, RECORDINGS
 
+from sandbur.agent.sdk.testing.recorded_runs import problem_of
+from sandbur.state.databases.schema import SCHEMA_VERSION
 from sandbur.ui.commands.past.replay import name_of
 from sandbur.ui.pytest_plugin import Replay, sandbur_replay  # noqa: F401
 
 RUNS = sorted(RECORDINGS.glob("*.jsonl"))
+EARLIER = sorted((RECORDINGS / "earlier").glob("*.jsonl"))
+"""Runs that earlier versions recorded, one for each schema since 6. `RUNS` are of schema 5."""
 ACTIONS = {"prompt", "router", "vibe_planner", "vibe_step_executor", "human_confirm", "execute_tools",
            "vibe_result_analyzer", "step_summarizer", "context_compressor"}  # fmt: skip
 
@@ -29,6 +33,21 @@ def records(path: Path) -> list[Any]:
 @pytest.mark.parametrize("name", [path.stem for path in RUNS])
 def test_a_recorded_run_goes_as_it_did(sandbur_replay: Replay, name: str) -> None:  # noqa: F811
     sandbur_replay(str(RECORDINGS / f"{name}.jsonl"))
+
+
+@pytest.mark.parametrize("name", [path.stem for path in EARLIER])
+def test_a_run_that_an_earlier_version_recorded_goes_as_it_did(sandbur_replay: Replay, name: str) -> None:  # noqa: F811
+    sandbur_replay(str(RECORDINGS / "earlier" / f"{name}.jsonl"))
+
+
+def test_every_schema_since_the_first_recordings_has_one() -> None:
+    schemas = {json.loads(path.read_text("ascii").partition("\n")[0])["schema"] for path in [*RUNS, *EARLIER]}
+    assert schemas == set(range(5, SCHEMA_VERSION + 1))
+
+
+def test_a_run_of_a_version_that_recorded_too_little_is_a_sentence() -> None:
+    problem = problem_of(FIXTURES / "export-2.jsonl")
+    assert "an older version of Sandbur recorded too little for a replay" in problem
 
 
 def test_the_recordings_tell_of_every_action_tool_and_wire() -> None:
@@ -53,7 +72,7 @@ def test_the_recordings_tell_of_every_action_tool_and_wire() -> None:
 
 
 def test_the_recordings_do_not_tell_where_they_were_made() -> None:
-    for path in RUNS:
+    for path in [*RUNS, *EARLIER]:
         text = path.read_text("ascii")
         assert not re.search(r"/root|/home/|/tmp/|127\.0\.0\.1|\w@\w", text), path
 

@@ -73,7 +73,7 @@ async def test_the_difference_of_a_call_is_shown_and_v_shows_a_long_one_whole(de
     first, _, second = desk.out.getvalue().partition("view everything")
     assert "+line 0" in first
     assert "+line 50" not in first
-    assert "lines are hidden; v shows everything" in first
+    assert "lines hidden; v shows everything" in first
     assert "+line 50" in second
 
 
@@ -376,7 +376,7 @@ async def test_a_long_command_is_shown_to_its_end_on_demand(desk: Desk) -> None:
     command = "\n".join(f"echo {number}" for number in range(300))
     await desk.decide("v", "n", calls=[shell(command)])
     question, _, everything = desk.out.getvalue().partition("view everything")
-    assert "lines are hidden" in question
+    assert "lines hidden" in question
     assert "echo 0\n" in question
     assert "echo 299" in question
     assert "echo 150" not in question

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from .....actions.workspace.paths import format_count
 from .....agent.knowledge.memory.memories import Memories
 from .....agent.knowledge.memory.scopes import describe_owner
 from .....state.errors import UsageError
@@ -34,7 +35,7 @@ async def export_memory(command: MemoryCommand) -> int:
                     put(line)
                 return 0
             number = write_new_file(Path(name), (f"{line}\n" for line in lines))
-    say(f"Exported {number - 1:,} facts to {one_line(name)}.")
+    say(f"Exported {format_count(number - 1, 'fact')} to {one_line(name)}.")
     return 0
 
 
@@ -45,7 +46,7 @@ async def import_memory(command: MemoryCommand) -> int:
         place = _make_placing(memories, command)
         author = Author(memories.actor)
         counts = import_facts(memories.facts, lines, author, place, memories.require_no_secret)
-    say(f"Added {counts.added:,} facts; {counts.merged:,} were there already.")
+    say(f"Added {format_count(counts.added, 'fact')}; {counts.merged:,} were there already.")
     if counts.without_path:
         say(f"{counts.without_path:,} of them have no path, because other facts have it.")
     for line in _describe_elsewhere(counts.scopes, memories, command.words[0]):

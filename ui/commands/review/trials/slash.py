@@ -15,6 +15,7 @@ from pathlib import Path
 from .....actions.workspace.copies.diff_text import diff_files
 from .....actions.workspace.copies.difference import Difference
 from .....actions.workspace.copies.namespace import launch_words
+from .....actions.workspace.paths import format_count
 from .....agent.review.trials.applying.plan import ApplyPlan, OnConflict, plan_apply
 from .....agent.review.trials.applying.record import find_undone
 from .....agent.review.trials.applying.tool import NAME
@@ -212,7 +213,7 @@ def _cap(lines: Iterator[Line], trial: Trial) -> Iterator[Line]:
     every = list(lines)
     yield from every[:_MOST_LINES]
     if len(every) > _MOST_LINES:
-        yield "dim", f"({len(every) - _MOST_LINES} lines more: sandbur try diff {trial.id})"
+        yield "dim", f"({format_count(len(every) - _MOST_LINES, 'line')} more: sandbur try diff {trial.id})"
 
 
 async def _drop(context: SlashContext, trial: Trial) -> None:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from .....actions.ports.events import ApprovalNeeded, Event, RunFinished, RunStarted, ToolStarted
+from .....actions.workspace.paths import format_count
 from .....agent.config.load import load_settings
 from .....agent.fleet.worker import Worker
 from .....agent.sdk.agent import Agent
@@ -41,9 +42,8 @@ async def run_worker(command: WorkerCommand) -> int:
         worker = Worker(
             store, agents, command.concurrency, command.labels, report.tell_event, report.tell_notice
         )
-        report.tell_notice(
-            f"Worker {worker.profile.id} runs up to {command.concurrency} sessions of {', '.join(agents)}."
-        )
+        most = format_count(command.concurrency, "session")
+        report.tell_notice(f"Worker {worker.profile.id} runs up to {most} of {', '.join(agents)}.")
         stopped = await _run_until_signal(worker, command, report)
     finally:
         store.close()
@@ -68,7 +68,8 @@ async def _run_until_signal(worker: Worker, command: WorkerCommand, report: _Rep
             # Running commands end with this process: their supervisors notice.
             os._exit(exit_code(number))
         received.append(number)
-        report.tell_notice(f"{number.name}: the worker hands {len(worker.running)} sessions back.")
+        running = format_count(len(worker.running), "session")
+        report.tell_notice(f"{number.name}: the worker hands {running} back.")
         draining.add(asyncio.ensure_future(worker.drain()))
 
     def receive_end_of_stdin() -> None:

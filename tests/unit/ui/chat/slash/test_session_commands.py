@@ -96,7 +96,7 @@ async def test_rules_are_listed_added_and_removed_for_the_session(tmp_path: Path
         desk.asks = True
         assert await desk.type(f"/permissions allow {rule}") == CHANGED
         desk.asks = False
-        assert f"`{rule}` runs unasked in this session." in desk.read_output()
+        assert f"`{rule}` runs without a question in this session." in desk.read_output()
         session_id = desk.session.id
         assert rule in desk.runtime.store.index.settings(session_id).allow
         await desk.follow(desk.session.carry_on())
