@@ -14,8 +14,9 @@ from .....agent.config.load import load_settings
 from .....agent.config.settings import Overrides, Settings, load_extensions
 from .....agent.models.connect import choose_model
 from .....agent.review.evaluation.contender import Contender
-from .....agent.review.evaluation.evaluator import ORACLE, EvaluationPlan, EvaluationRunner
 from .....agent.review.evaluation.measures.result import EvaluationResult, EvaluationRun, read_baseline
+from .....agent.review.evaluation.plan import EvaluationPlan
+from .....agent.review.evaluation.runner import ORACLE, EvaluationRunner
 from .....agent.review.evaluation.suites.suite import Suite
 from .....agent.sdk.loading import open_agent
 from .....state.store.store import Store
