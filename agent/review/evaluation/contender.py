@@ -20,6 +20,7 @@ from ...sdk.runs.stream import StreamedRun
 from ...sdk.session import AgentSession
 from ...sdk.stored_sessions import Opening
 from ...session.session import Session
+from .digests import digest_definition
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,9 @@ class Contender:
 
     @property
     def key(self) -> str:
-        """What the ids of its runs depend on."""
-        source = "" if self.definition is None else self.definition.source or self.definition.name
-        return "\0".join((self.name, self.model, source))
+        """What the ids of its runs depend on: an agent that changes begins other runs."""
+        digest = "" if self.definition is None else digest_definition(self.definition)
+        return "\0".join((self.name, self.model, digest))
 
     @property
     def is_scripted(self) -> bool:

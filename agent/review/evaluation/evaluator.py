@@ -17,7 +17,7 @@ from ...runtime.agent_definition import Definition
 from ...sdk.agent import Agent
 from ...sdk.arguments import forbid_loop
 from .contender import Contender
-from .measures.metrics import Metric
+from .measures.metrics import Metric, name_metrics
 from .measures.result import EvaluationResult
 from .plan import EvaluationPlan
 from .runner import EvaluationRunner
@@ -66,7 +66,7 @@ class Evaluator:
             for name, agent in agents.items()
         )
         self._plan = EvaluationPlan(
-            suite, contenders, repeats, parallel, budget_usd, name, sandbox, tuple(metrics)
+            suite, contenders, repeats, parallel, budget_usd, name, sandbox, name_metrics(metrics)
         )
         self._env = os.environ if env is None else env
         self._overrides = {} if store is None else {"store": store}

@@ -16,6 +16,7 @@ from ....state.store.store import Store
 from ...config.settings import Settings
 from ...history.reports.read_report import read_account
 from ...history.reports.run_report import facts_of
+from ...runtime.version import VERSION
 from ...sdk.runs.pending import PendingToolCall
 from ...sdk.runs.result import RunResult
 from ...sdk.session import AgentSession
@@ -49,6 +50,7 @@ class EvaluationRunner:
         """`report` is called with each run that has ended, and with sentences."""
         self._plan, self._settings, self._report = plan, settings, report
         self._store, self._env = store, env
+        self._runs = tuple(plan.list_runs())
         self._opener = SessionOpener(store, env, plan.sandbox)
         self._ended: dict[str, EvaluationRun] = {}
         self._open: dict[str, str] = {}
@@ -58,7 +60,7 @@ class EvaluationRunner:
 
     async def run(self) -> EvaluationResult:
         """Carry out the runs that have not ended, and return all. A cancellation keeps what has ended."""
-        runs = list(self._plan.list_runs())
+        runs = self._runs
         await asyncio.to_thread(self._read_ended, runs)
         self._known = len(self._ended)
         if self._known:
@@ -75,7 +77,7 @@ class EvaluationRunner:
 
     def result(self) -> EvaluationResult:
         """Return the runs that have ended so far."""
-        runs = list(self._plan.list_runs())
+        runs = self._runs
         waiting = {
             one.label: self._open.get(one.session_id, "it has not begun")
             for one in runs
@@ -184,6 +186,7 @@ class EvaluationRunner:
                 result=solution.result, check=output, cost_usd=solution.cost_usd,
                 input_tokens=solution.input_tokens, output_tokens=solution.output_tokens,
                 turns=solution.turns, seconds=solution.seconds, questions=solution.questions, own=own,
+                sandbur_version=VERSION,
             ).model_dump_json()  # fmt: skip
 
         title = f"Check {planned.label}"
@@ -207,6 +210,7 @@ class EvaluationRunner:
             planned.task.name, planned.contender.name, planned.repeat, place.workspace, planned.session_id,
             account.summary.status, answers[-1] if answers else "", usage.cost_usd, usage.input_tokens or 0,
             usage.output_tokens or 0, usage.llm_calls, facts.active_ms / 1000, facts.asked,
+            history=tuple(history),
         )  # fmt: skip
 
 

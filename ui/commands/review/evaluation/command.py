@@ -22,8 +22,16 @@ class EvalCommand(Command):
         ("sandbur eval tasks/ --oracle", "the tasks themselves: their solutions have to pass"),
         ("sandbur eval tasks/ -m A --json > base.json", "keep the result"),
         ("sandbur eval tasks/ -m B --baseline base.json", "exit code 4 if it is worse"),
+        ("sandbur eval --compare old.json,new.json", "two results side by side, without a run"),
     )
-    suite: str = word("DIR|SUITE", "a folder of tasks, or a shipped suite: smoke", "")
+    suite: str = word("DIR|SUITE", "a folder of tasks, or a shipped suite: smoke", "", nargs="?")
+    sessions: tuple[str, ...] = flag(
+        "--sessions", "past sessions as tasks, by id or tag, in place of a suite", (), type=names,
+        metavar="ID,TAG",
+    )  # fmt: skip
+    workspace: Path | None = flag(
+        "--workspace", "with --sessions: a folder with the other files", type=path, metavar="DIR"
+    )
     repeats: int = flag("--repeats", "runs of each contender at each task (1)", 1, type=count, metavar="N")
     parallel: int = flag("--parallel", "runs at once (2)", 2, type=count, metavar="P")
     budget: float | None = flag(
@@ -41,6 +49,14 @@ class EvalCommand(Command):
         "--baseline", "exit code 4 if a contender is worse than in this result", None, "result", type=path,
         metavar="FILE",
     )  # fmt: skip
+    compare: tuple[str, ...] = flag(
+        "--compare", "compare earlier results of --json; nothing runs", (), "result", type=names,
+        metavar="FILE,FILE",
+    )  # fmt: skip
+    pythons: tuple[str, ...] = flag(
+        "--python", "run with the versions of Sandbur of these interpreters", (), type=names,
+        metavar="PATH,PATH",
+    )  # fmt: skip
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -53,12 +69,29 @@ class EvalCommand(Command):
         return _split(self.overrides.get("agent")) or ("",)
 
     def check(self) -> None:
+        self._check_comparison()
         if self.oracle and (self.overrides.get("model") or self.overrides.get("agent")):
             raise UsageError("--oracle runs no agent.", "Leave -m and --agent out.")
         if self.overrides.get("mode") not in (None, "yolo"):
             raise UsageError("The runs of an evaluation are in the mode yolo.", "Leave --mode out.")
         if self.repeats > _MOST_REPEATS or self.parallel > _MOST_PARALLEL:
             raise UsageError(f"--repeats is at most {_MOST_REPEATS} and --parallel at most {_MOST_PARALLEL}.")
+
+    def _check_comparison(self) -> None:
+        if self.compare and (self.suite or self.sessions or self.baseline or self.html or self.pythons):
+            raise UsageError("--compare runs nothing.", "Name only the results: --compare old.json,new.json")
+        if not (self.compare or self.suite or self.sessions):
+            raise UsageError("`sandbur eval` needs DIR|SUITE or --sessions.", "See `sandbur eval --help`.")
+        if self.suite and self.sessions:
+            raise UsageError(f"Both the suite {self.suite} and --sessions are given.", "Leave one out.")
+        if self.sessions and (self.oracle or self.pythons):
+            raise UsageError("--sessions goes with neither --oracle nor --python.")
+        if self.workspace is not None and not self.sessions:
+            raise UsageError("--workspace goes with --sessions.")
+        if len(set(self.compare)) == 1:
+            raise UsageError(f"--compare has one result, {self.compare[0]}.", "Name at least two files.")
+        if self.pythons and self.html is not None:
+            raise UsageError("--html makes no page of runs of other versions.", "Use --json.")
 
 
 def _split(text: object) -> tuple[str, ...]:

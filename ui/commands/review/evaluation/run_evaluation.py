@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from .....agent.config.data_folder import make_private
@@ -14,7 +15,12 @@ from .....agent.config.load import load_settings
 from .....agent.config.settings import Overrides, Settings, load_extensions
 from .....agent.models.connect import choose_model
 from .....agent.review.evaluation.contender import Contender
-from .....agent.review.evaluation.measures.result import EvaluationResult, EvaluationRun, read_baseline
+from .....agent.review.evaluation.measures.result import (
+    EvaluationResult,
+    EvaluationRun,
+    join_results,
+    read_result,
+)
 from .....agent.review.evaluation.plan import EvaluationPlan
 from .....agent.review.evaluation.runner import ORACLE, EvaluationRunner
 from .....agent.review.evaluation.suites.suite import Suite
@@ -27,6 +33,7 @@ from ....terminal.text.sanitize import one_line, plain
 from .command import EvalCommand
 from .page import write_page
 from .table import list_lines
+from .versions import run_versions
 
 _WORSE = 4
 _TRY_LATER = 75
@@ -35,21 +42,25 @@ _BUDGET = 125
 
 async def run_evaluation(command: EvalCommand) -> int:
     """Run what has not ended yet, show the result, and return the exit code."""
-    baseline = None if command.baseline is None else read_baseline(command.baseline)
-    suite = Suite.find(command.suite)
-    if command.tasks:
-        suite = suite.select(command.tasks)
+    if command.compare:
+        _show(command, join_results({Path(one).stem: read_result(Path(one)) for one in command.compare}))
+        return 0
+    baseline = None if command.baseline is None else read_result(command.baseline)
+    if command.pythons:
+        result = await run_versions(command)
+        _show(command, result)
+        return _judge(command, result, baseline)
     overrides = {key: one for key, one in read_overrides(command).items() if key not in ("model", "agent")}
     load_extensions()
     settings = load_settings(overrides, os.environ)
+    suite = None if command.sessions else _find_suite(command)
     contenders = tuple(_list_contenders(command, settings, overrides))
-    sandbox = settings.sandbox if "sandbox" in settings.sources else "auto"
-    plan = EvaluationPlan(
-        suite, contenders, command.repeats, command.parallel, command.budget, command.run_name, sandbox
-    )
     make_private(settings.home)
     store = Store.open(settings.store, settings.tenant, tell_notice, settings.durability, settings.home)
     try:
+        if suite is None:
+            suite = _select(command, Suite.of_sessions(store, command.sessions, workspace=command.workspace))
+        plan = _make_plan(command, settings, suite, contenders)
         runner = EvaluationRunner(plan, settings, store, os.environ, partial(_report, command))
         code = await _run(runner)
         result = runner.result()
@@ -59,6 +70,23 @@ async def run_evaluation(command: EvalCommand) -> int:
         store.close()
     _show(command, result)
     return code or _judge(command, result, baseline)
+
+
+def _find_suite(command: EvalCommand) -> Suite:
+    return _select(command, Suite.find(command.suite))
+
+
+def _select(command: EvalCommand, suite: Suite) -> Suite:
+    return suite.select(command.tasks) if command.tasks else suite
+
+
+def _make_plan(
+    command: EvalCommand, settings: Settings, suite: Suite, contenders: tuple[Contender, ...]
+) -> EvaluationPlan:
+    sandbox = settings.sandbox if "sandbox" in settings.sources else "auto"
+    return EvaluationPlan(
+        suite, contenders, command.repeats, command.parallel, command.budget, command.run_name, sandbox
+    )
 
 
 async def _run(runner: EvaluationRunner) -> int:
