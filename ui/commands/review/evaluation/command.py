@@ -32,6 +32,9 @@ class EvalCommand(Command):
     workspace: Path | None = flag(
         "--workspace", "with --sessions: a folder with the other files", type=path, metavar="DIR"
     )
+    decisions: bool = switch(
+        "--decisions", "with --sessions: ask the models what the sessions asked; no tool runs"
+    )
     repeats: int = flag("--repeats", "runs of each contender at each task (1)", 1, type=count, metavar="N")
     parallel: int = flag("--parallel", "runs at once (2)", 2, type=count, metavar="P")
     budget: float | None = flag(
@@ -86,6 +89,13 @@ class EvalCommand(Command):
             raise UsageError(f"Both the suite {self.suite} and --sessions are given.", "Leave one out.")
         if self.sessions and (self.oracle or self.pythons):
             raise UsageError("--sessions goes with neither --oracle nor --python.")
+        if self.decisions and not self.sessions:
+            raise UsageError("--decisions goes with --sessions.", "Name past sessions by id or tag.")
+        if self.decisions and (self.workspace or self.tasks or self.repeats > 1 or "scripted" in self.models):
+            raise UsageError(
+                "--decisions asks real models once for each request.",
+                "Leave --workspace, --task, --repeats and the model scripted out.",
+            )
         if self.workspace is not None and not self.sessions:
             raise UsageError("--workspace goes with --sessions.")
         if len(set(self.compare)) == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from .....agent.config.load import load_settings
 from .....agent.config.settings import Overrides, Settings, load_extensions
 from .....agent.models.connect import choose_model
 from .....agent.review.evaluation.contender import Contender
+from .....agent.review.evaluation.decisions import DecisionPlan, DecisionRunner
 from .....agent.review.evaluation.measures.result import (
     EvaluationResult,
     EvaluationRun,
@@ -25,6 +26,7 @@ from .....agent.review.evaluation.plan import EvaluationPlan
 from .....agent.review.evaluation.runner import ORACLE, EvaluationRunner
 from .....agent.review.evaluation.suites.suite import Suite
 from .....agent.sdk.loading import open_agent
+from .....state.errors import UsageError
 from .....state.store.store import Store
 from ....cli.open_session import read_overrides, tell_notice
 from ....terminal.drive import StopSignals, exit_code
@@ -53,15 +55,12 @@ async def run_evaluation(command: EvalCommand) -> int:
     overrides = {key: one for key, one in read_overrides(command).items() if key not in ("model", "agent")}
     load_extensions()
     settings = load_settings(overrides, os.environ)
-    suite = None if command.sessions else _find_suite(command)
-    contenders = tuple(_list_contenders(command, settings, overrides))
+    make_runner = _prepare_decisions if command.decisions else _prepare_runs
+    open_runner = make_runner(command, settings, overrides)
     make_private(settings.home)
     store = Store.open(settings.store, settings.tenant, tell_notice, settings.durability, settings.home)
     try:
-        if suite is None:
-            suite = _select(command, Suite.of_sessions(store, command.sessions, workspace=command.workspace))
-        plan = _make_plan(command, settings, suite, contenders)
-        runner = EvaluationRunner(plan, settings, store, os.environ, partial(_report, command))
+        runner = open_runner(store)
         code = await _run(runner)
         result = runner.result()
         if command.html is not None:
@@ -72,24 +71,47 @@ async def run_evaluation(command: EvalCommand) -> int:
     return code or _judge(command, result, baseline)
 
 
-def _find_suite(command: EvalCommand) -> Suite:
-    return _select(command, Suite.find(command.suite))
+Runner = EvaluationRunner | DecisionRunner
 
 
-def _select(command: EvalCommand, suite: Suite) -> Suite:
-    return suite.select(command.tasks) if command.tasks else suite
-
-
-def _make_plan(
-    command: EvalCommand, settings: Settings, suite: Suite, contenders: tuple[Contender, ...]
-) -> EvaluationPlan:
+def _prepare_runs(
+    command: EvalCommand, settings: Settings, overrides: Overrides
+) -> Callable[[Store], EvaluationRunner]:
+    """Check what needs no store, and return what makes the runner in an open one."""
+    found = None if command.sessions else Suite.find(command.suite)
+    contenders = tuple(_list_contenders(command, settings, overrides))
     sandbox = settings.sandbox if "sandbox" in settings.sources else "auto"
-    return EvaluationPlan(
-        suite, contenders, command.repeats, command.parallel, command.budget, command.run_name, sandbox
-    )
+
+    def open_runner(store: Store) -> EvaluationRunner:
+        suite = found or Suite.of_sessions(store, command.sessions, workspace=command.workspace)
+        suite = suite.select(command.tasks) if command.tasks else suite
+        plan = EvaluationPlan(
+            suite, contenders, command.repeats, command.parallel, command.budget, command.run_name, sandbox
+        )
+        return EvaluationRunner(plan, settings, store, os.environ, partial(_report, command))
+
+    if found is not None and command.tasks:
+        found = found.select(command.tasks)
+    return open_runner
 
 
-async def _run(runner: EvaluationRunner) -> int:
+def _prepare_decisions(
+    command: EvalCommand, settings: Settings, overrides: Overrides
+) -> Callable[[Store], DecisionRunner]:
+    if len(command.agents) > 1:
+        raise UsageError("--decisions takes one --agent at most: it has the tools of the sessions.")
+    source = next(iter(command.agents))
+    agent = open_agent(source, settings.cwd).definition_of(source) if source else None
+    models = dict.fromkeys(one or settings.model or _choose_model() for one in command.models)
+    plan = DecisionPlan(command.sessions, models, agent, command.parallel, command.budget, command.run_name)
+    return lambda store: DecisionRunner(plan, settings, store, os.environ, partial(_report, command))
+
+
+def _choose_model() -> str:
+    return choose_model(None, os.environ, False)[0]
+
+
+async def _run(runner: Runner) -> int:
     """Run until the end or until a signal; return the exit code of the signal, or 0."""
     running = asyncio.ensure_future(runner.run())
     with StopSignals(running.cancel) as signals:
@@ -118,7 +140,7 @@ def _list_contenders(command: EvalCommand, settings: Settings, overrides: Overri
         for model in command.models:
             chosen = model
             if not chosen and definition is None:
-                chosen = settings.model or choose_model(None, os.environ, False)[0]
+                chosen = settings.model or _choose_model()
             name = " ".join(filter(None, (source, chosen)))
             yield Contender(name, chosen, definition, overrides=own)
 
