@@ -22,6 +22,7 @@ from .measures.result import EvaluationResult
 from .plan import EvaluationPlan
 from .runner import EvaluationRunner
 from .suites.suite import Suite
+from .workers import require_on_workers
 
 
 class Evaluator:
@@ -39,6 +40,9 @@ class Evaluator:
         metrics: Metrics besides the built-in ones; `JudgeMetric` asks a model.
         budget_usd: No run begins when this is spent.
         name: Another name begins other runs.
+        workers: Whether workers of the store carry out the runs (`sandbur worker`, `sandbur fleet`). They
+            load agents by MODULE:NAME, so that an agent has to be a variable of a module. A text is a label
+            of workers that share the data folder; True: workers on this machine.
         sandbox: Whether commands run in a sandbox: `auto`, `required` or `off`.
         env: The environment variables to use instead of those of the process.
     """
@@ -54,6 +58,7 @@ class Evaluator:
         metrics: Sequence[Metric] = (),
         budget_usd: float | None = None,
         name: str = "",
+        workers: bool | str = False,
         sandbox: SandboxWish = "auto",
         env: Mapping[str, str] | None = None,
     ) -> None:
@@ -66,8 +71,12 @@ class Evaluator:
             for name, agent in agents.items()
         )
         self._plan = EvaluationPlan(
-            suite, contenders, repeats, parallel, budget_usd, name, sandbox, name_metrics(metrics)
-        )
+            suite, contenders, repeats, parallel, budget_usd, name, sandbox, name_metrics(metrics),
+            bool(workers), (workers,) if isinstance(workers, str) and workers else (),
+        )  # fmt: skip
+        if workers:
+            for one in contenders:
+                require_on_workers(one)
         self._env = os.environ if env is None else env
         self._overrides = {} if store is None else {"store": store}
 

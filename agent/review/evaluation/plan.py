@@ -47,6 +47,10 @@ class EvaluationPlan:
     """Another name begins other runs of the same tasks."""
     sandbox: SandboxWish = "auto"
     metrics: tuple[Metric, ...] = ()
+    on_workers: bool = False
+    """Whether workers of the store carry out the runs."""
+    labels: tuple[str, ...] = ()
+    """The labels of workers that share the data folder; empty: workers on this machine."""
 
     def list_runs(self) -> Iterator[PlannedRun]:
         for task in self.suite:

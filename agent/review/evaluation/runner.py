@@ -29,10 +29,13 @@ from .records import read_record, record
 from .run_place import RunPlace
 from .script_player import ScriptPlayer, read_script
 from .suites.task import Solution, Task
+from .workers import WorkerRuns
 
 _NOBODY = "Nobody is here to approve this call. Solve the task without it."
 _FAILED = ("error", "rate_limited", "interrupted", "needs_approval", "needs_decision")
 """How a run ends that is not at fault itself, or that has to go on."""
+_OPEN = "open:"
+"""What the status of a run that has not ended begins with."""
 _MOST_DECISIONS = 100
 _NO_WORK = (AssertionError, OSError, ValueError, LookupError)
 """What a check raises about work that is wrong or missing. Any other error is one of the check itself."""
@@ -52,6 +55,7 @@ class EvaluationRunner:
         self._store, self._env = store, env
         self._runs = tuple(plan.list_runs())
         self._opener = SessionOpener(store, env, plan.sandbox)
+        self._workers = WorkerRuns(store, self._opener, plan.labels, report) if plan.on_workers else None
         self._ended: dict[str, EvaluationRun] = {}
         self._open: dict[str, str] = {}
         self._spent = 0.0
@@ -117,15 +121,29 @@ class EvaluationRunner:
                 tuple(self._settings.allow_net),
             )
             await asyncio.to_thread(place.make)
-            result = await self._solve(planned, place)
-            if result is not None and result.status in _FAILED:
-                why = result.error.message if result.error is not None else f"its status is {result.status}"
+            status = await self._carry_out(planned, place)
+            if why := status.removeprefix(_OPEN) if status.startswith(_OPEN) else "":
                 self._open[planned.session_id] = why
                 self._report(f"{planned.label} has not ended: {why}")
                 return
-            ended = await self._check(planned, place, result)
+            ended = await self._check(planned, place, status)
             self._keep(planned, ended)
             self._report(ended)
+
+    async def _carry_out(self, planned: PlannedRun, place: RunPlace) -> str:
+        """Run a session here or on workers; return its status, empty for the stored one, or `open:` and why
+        it has not ended."""
+        if self._workers is not None:
+            end = await self._workers.carry_out(planned, place, self._tags_of(planned))
+            if end in ("ended", "timeout"):
+                return "" if end == "ended" else end
+            if end != "decide":
+                return f"{_OPEN}{end}"
+        result = await self._solve(planned, place)
+        if result is None or result.status not in _FAILED:
+            return "" if result is None else result.status
+        why = result.error.message if result.error is not None else f"its status is {result.status}"
+        return f"{_OPEN}{why}"
 
     async def _solve(self, planned: PlannedRun, place: RunPlace) -> RunResult[Any] | None:
         """Run the session of a run, or go on with it; return None if it had ended before."""
@@ -166,13 +184,10 @@ class EvaluationRunner:
         title = f"Solve {planned.task.name} by its solution"
         await record(self._opener, planned.session_id, title, place.workspace, self._tags_of(planned), solve)
 
-    async def _check(
-        self, planned: PlannedRun, place: RunPlace, result: RunResult[Any] | None
-    ) -> EvaluationRun:
+    async def _check(self, planned: PlannedRun, place: RunPlace, status: str) -> EvaluationRun:
         """Check what a run left, and record the outcome with everything that the run used."""
         solution = await asyncio.to_thread(self._read_solution, planned, place)
-        if result is not None:
-            solution = replace(solution, status=result.status)
+        solution = replace(solution, status=status or solution.status)
 
         async def check() -> str:
             reward, output = await _run_check(planned.task, place, solution)

@@ -42,6 +42,11 @@ class EvalCommand(Command):
     )
     tasks: tuple[str, ...] = flag("--task", "only these tasks", (), type=names, metavar="A,B")
     run_name: str = flag("--name", "another name begins other runs of the same tasks", "", metavar="NAME")
+    workers: bool = switch("--workers", "workers of the store carry out the runs: sandbur worker")
+    labels: tuple[str, ...] = flag(
+        "--labels", "with --workers: those with these labels, which share the data folder", (), type=names,
+        metavar="A,B",
+    )  # fmt: skip
     oracle: bool = switch("--oracle", "run the solutions of the tasks in place of an agent")
     quiet: bool = switch("-q --quiet", "no line for each run on stderr")
     json: bool = switch("--json", "the result as JSON on stdout", "result")
@@ -73,6 +78,8 @@ class EvalCommand(Command):
 
     def check(self) -> None:
         self._check_comparison()
+        self._check_sessions()
+        self._check_workers()
         if self.oracle and (self.overrides.get("model") or self.overrides.get("agent")):
             raise UsageError("--oracle runs no agent.", "Leave -m and --agent out.")
         if self.overrides.get("mode") not in (None, "yolo"):
@@ -83,25 +90,31 @@ class EvalCommand(Command):
     def _check_comparison(self) -> None:
         if self.compare and (self.suite or self.sessions or self.baseline or self.html or self.pythons):
             raise UsageError("--compare runs nothing.", "Name only the results: --compare old.json,new.json")
+        if len(set(self.compare)) == 1:
+            raise UsageError(f"--compare has one result, {self.compare[0]}.", "Name at least two files.")
+        if self.pythons and self.html is not None:
+            raise UsageError("--html makes no page of runs of other versions.", "Use --json.")
+
+    def _check_sessions(self) -> None:
         if not (self.compare or self.suite or self.sessions):
             raise UsageError("`sandbur eval` needs DIR|SUITE or --sessions.", "See `sandbur eval --help`.")
-        if self.suite and self.sessions:
-            raise UsageError(f"Both the suite {self.suite} and --sessions are given.", "Leave one out.")
-        if self.sessions and (self.oracle or self.pythons):
-            raise UsageError("--sessions goes with neither --oracle nor --python.")
-        if self.decisions and not self.sessions:
-            raise UsageError("--decisions goes with --sessions.", "Name past sessions by id or tag.")
+        if self.sessions and (self.suite or self.oracle or self.pythons):
+            raise UsageError("--sessions goes with neither a suite, --oracle nor --python.")
+        if (self.decisions or self.workspace) and not self.sessions:
+            raise UsageError("--decisions and --workspace go with --sessions.")
         if self.decisions and (self.workspace or self.tasks or self.repeats > 1 or "scripted" in self.models):
             raise UsageError(
                 "--decisions asks real models once for each request.",
                 "Leave --workspace, --task, --repeats and the model scripted out.",
             )
-        if self.workspace is not None and not self.sessions:
-            raise UsageError("--workspace goes with --sessions.")
-        if len(set(self.compare)) == 1:
-            raise UsageError(f"--compare has one result, {self.compare[0]}.", "Name at least two files.")
-        if self.pythons and self.html is not None:
-            raise UsageError("--html makes no page of runs of other versions.", "Use --json.")
+
+    def _check_workers(self) -> None:
+        if self.labels and not self.workers:
+            raise UsageError("--labels goes with --workers.")
+        if self.workers and (self.decisions or self.oracle or self.pythons):
+            raise UsageError("--workers goes with neither --decisions, --oracle nor --python.")
+        if self.workers and not all(self.agents):
+            raise UsageError("--workers needs --agent.", "Workers load it: --agent MODULE:NAME")
 
 
 def _split(text: object) -> tuple[str, ...]:

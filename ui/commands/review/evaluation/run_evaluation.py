@@ -15,7 +15,7 @@ from .....agent.config.load import load_settings
 from .....agent.config.settings import Overrides, Settings, load_extensions
 from .....agent.models.connect import choose_model
 from .....agent.review.evaluation.contender import Contender
-from .....agent.review.evaluation.decisions import DecisionPlan, DecisionRunner
+from .....agent.review.evaluation.decisions.evaluator import DecisionPlan, DecisionRunner
 from .....agent.review.evaluation.measures.result import (
     EvaluationResult,
     EvaluationRun,
@@ -25,6 +25,7 @@ from .....agent.review.evaluation.measures.result import (
 from .....agent.review.evaluation.plan import EvaluationPlan
 from .....agent.review.evaluation.runner import ORACLE, EvaluationRunner
 from .....agent.review.evaluation.suites.suite import Suite
+from .....agent.review.evaluation.workers import require_on_workers
 from .....agent.sdk.loading import open_agent
 from .....state.errors import UsageError
 from .....state.store.store import Store
@@ -86,10 +87,13 @@ def _prepare_runs(
         suite = found or Suite.of_sessions(store, command.sessions, workspace=command.workspace)
         suite = suite.select(command.tasks) if command.tasks else suite
         plan = EvaluationPlan(
-            suite, contenders, command.repeats, command.parallel, command.budget, command.run_name, sandbox
-        )
+            suite, contenders, command.repeats, command.parallel, command.budget, command.run_name, sandbox,
+            on_workers=command.workers, labels=command.labels,
+        )  # fmt: skip
         return EvaluationRunner(plan, settings, store, os.environ, partial(_report, command))
 
+    for one in contenders if command.workers else ():
+        require_on_workers(one)
     if found is not None and command.tasks:
         found = found.select(command.tasks)
     return open_runner

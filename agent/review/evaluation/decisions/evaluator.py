@@ -9,26 +9,26 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ....actions.ports import Model, ModelEvent, ModelRequest, Reply
-from ....state.conversation.messages import Message, Text
-from ....state.errors import UsageError, WrongType
-from ....state.store.store import Store
-from ...config.data_folder import make_private
-from ...config.load import load_settings
-from ...config.settings import Settings
-from ...history.reports.read_report import read_account
-from ...history.reports.run_report import facts_of
-from ...runtime.agent_definition import Definition
-from ...runtime.wiring import connect_models
-from ...sdk.agent import Agent
-from ...sdk.arguments import forbid_loop
-from . import evaluations_folder
-from .contender import Contender, SessionOpener
-from .measures.result import EvaluationResult, EvaluationRun
+from .....actions.ports import Model, ModelEvent, ModelRequest, Reply
+from .....state.conversation.messages import Message, Text
+from .....state.errors import UsageError, WrongType
+from .....state.store.store import Store
+from ....config.data_folder import make_private
+from ....config.load import load_settings
+from ....config.settings import Settings
+from ....history.reports.read_report import read_account
+from ....history.reports.run_report import facts_of
+from ....runtime.agent_definition import Definition
+from ....runtime.wiring import connect_models
+from ....sdk.agent import Agent
+from ....sdk.arguments import forbid_loop
+from .. import evaluations_folder
+from ..contender import Contender, SessionOpener
+from ..measures.result import EvaluationResult, EvaluationRun
+from ..records import read_record
+from ..runner import OnReport
+from ..suites.recorded import find_sessions
 from .recorded_requests import Decision, RecordedRequest, collect_requests, compare_decisions
-from .records import read_record
-from .runner import OnReport
-from .suites.recorded import find_sessions
 
 _SPACE = uuid.UUID("0a1c9a0e-58b7-5d7e-8a53-6a0f2b3f9d11")
 _SUITE = "decisions"

@@ -10,17 +10,17 @@ from typing import Any, NamedTuple, cast
 
 from pydantic import BaseModel, ConfigDict
 
-from ....actions.ports import FinishReason, ModelEvent, ModelRequest, Reply, Tool
-from ....actions.workspace.paths import format_count
-from ....state.conversation.messages import Message, parse_json_or_text
-from ....state.errors import SandburError
-from ....state.store.store import Store
-from ....state.trace import ModelCalled
-from ...config.load import load_settings
-from ...history.replay.replay_steps import Moment, read_recording
-from ...history.replay.walk import Live, Today, Walk
-from ...runtime.agent_definition import Definition
-from ...runtime.runtime import Runtime
+from .....actions.ports import FinishReason, ModelEvent, ModelRequest, Reply, Tool
+from .....actions.workspace.paths import format_count
+from .....state.conversation.messages import Message, parse_json_or_text
+from .....state.errors import SandburError
+from .....state.store.store import Store
+from .....state.trace import ModelCalled
+from ....config.load import load_settings
+from ....history.replay.replay_steps import Moment, read_recording
+from ....history.replay.walk import Live, Today, Walk
+from ....runtime.agent_definition import Definition
+from ....runtime.runtime import Runtime
 
 _LAST_CHARS = 200
 
