@@ -100,6 +100,10 @@ class WorkerRuns:
         inbox = store.inbox(session_id)
         if not await store.database.offload(partial(inbox.load, InboxTaken())):
             await send_message(store, session_id, place.instruction)
+            return
+        summary = await store.database.offload(partial(store.index.summary, session_id))
+        if summary.status in _NOT_ENDED and not summary.wake_at and not await self._is_held(session_id):
+            await store.index.make_due(session_id)
 
     async def _look_for_worker(self, agent: str) -> None:
         """Report once that no worker can run an agent, until there is one."""

@@ -9,7 +9,8 @@ import pytest
 from support.commands.command import Command
 
 AGENT = """
-from sandbur import Agent, workspace_tools
+import asyncio
+from sandbur import Agent, tool, workspace_tools
 from sandbur.testing import ScriptedModel, ToolCall
 
 def answer(request):
@@ -20,6 +21,13 @@ def answer(request):
     return ToolCall("read_file", path="number.txt") if done < 3 else "done"
 
 agent = Agent(ScriptedModel(answer), tools=workspace_tools())
+
+@tool
+async def wait() -> str:
+    "Wait without an end."
+    await asyncio.Event().wait()
+
+stuck = Agent(ScriptedModel(lambda request: ToolCall("wait")), tools=[wait])
 """
 WORDS = ("eval", "tasks", "--agent", "worked:agent", "--workers", "--parallel", "4")
 
@@ -37,8 +45,8 @@ def command(tmp_path: Path) -> Command:
     return Command(tmp_path)
 
 
-def start_worker(command: Command, **env: str) -> Any:
-    words = ("worker", "--agent", "worked:agent", "--until-stdin-ends")
+def start_worker(command: Command, agent: str = "worked:agent", **env: str) -> Any:
+    words = ("worker", "--agent", agent, "--until-stdin-ends")
     return command.start(*words, env=env, stdin=-1)
 
 
@@ -75,6 +83,19 @@ def test_killed_evaluations_and_workers_run_to_the_same_table(command: Command) 
     assert done.code == 0, done.err
     assert read_passes(done.out) == [False, True, True, True, True, True]
     assert json.loads(again.out) == json.loads(done.out)
+
+
+def test_a_run_that_is_late_is_stopped_and_checked(command: Command) -> None:
+    (command.folder / "tasks/task-1/task.toml").write_text('version = "1.0"\n[agent]\ntimeout_sec = 0.1\n')
+    worker = start_worker(command, "worked:stuck")
+    try:
+        words = ("eval", "tasks", "--task", "task-1", "--agent", "worked:stuck", "--workers", "--json")
+        done = command.run(*words)
+    finally:
+        worker.kill()
+        worker.communicate()
+    assert done.code == 0, done.err
+    assert [run["status"] for task in json.loads(done.out)["tasks"] for run in task["runs"]] == ["timeout"]
 
 
 def test_an_evaluation_names_the_missing_worker_and_goes_on_with_one(command: Command) -> None:

@@ -119,11 +119,12 @@ def read_tasks(
 
     Raises `UsageError` if no session is left.
     """
+    others = {} if workspace is None else _read_folder(workspace)
     tasks: list[Task] = []
     left_out: list[str] = []
     for session_id in session_ids:
         try:
-            tasks.append(_read_task(store, session_id, check, workspace))
+            tasks.append(_read_task(store, session_id, check, workspace, others))
         except SandburError as error:
             left_out.append(f"Left out: {error.message}")
     if not tasks:
@@ -132,7 +133,13 @@ def read_tasks(
     return [_with_notices(first, (*left_out, *first.notices)), *tasks[1:]]
 
 
-def _read_task(store: Store, session_id: str, check: CompareOutcomes | None, workspace: Path | None) -> Task:
+def _read_task(
+    store: Store,
+    session_id: str,
+    check: CompareOutcomes | None,
+    workspace: Path | None,
+    others: Mapping[str, bytes],
+) -> Task:
     turn = _read_turn(store, session_id)
     settings = store.index.settings(session_id)
     root = Path(settings.cwd)
@@ -151,11 +158,7 @@ def _read_task(store: Store, session_id: str, check: CompareOutcomes | None, wor
             f"session {session_id} changed no file and had no effect that could be compared.",
             "Give a check: Suite.from_sessions(..., check=function)",
         )
-    beginning = {path: content for path, content in files.items() if content is not None}
-    if workspace is not None:
-        gone = {path for path, content in files.items() if content is None}
-        beginning = {**_read_folder(workspace), **beginning}
-        beginning = {path: content for path, content in beginning.items() if path not in gone}
+    beginning = {path: content for path, content in {**others, **files}.items() if content is not None}
     notices = _list_notices(turn, session_id, workspace, (*lost, *unknown), recorded, check)
     title = " ".join(recorded.instruction.split())[:_TITLE_CHARS].strip()
     start = session_id[:_ID_CHARS] if len(session_id) == _UUID_CHARS else session_id
