@@ -28,7 +28,7 @@ from ..measures.result import EvaluationResult, EvaluationRun
 from ..records import read_record
 from ..runner import OnReport
 from ..suites.recorded import find_sessions
-from .recorded_requests import Decision, RecordedRequest, collect_requests, compare_decisions
+from .recorded_requests import ModelDecision, RecordedRequest, collect_requests, compare_decisions
 
 _SPACE = uuid.UUID("0a1c9a0e-58b7-5d7e-8a53-6a0f2b3f9d11")
 _SUITE = "decisions"
@@ -50,12 +50,12 @@ class AskingModel:
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         async for event in self._real.stream(self._request):
             if isinstance(event, Reply):
-                text = Decision.of(event.message).model_dump_json()
+                text = ModelDecision.of(event.message).model_dump_json()
                 message = Message(role="assistant", origin="model", blocks=(Text(text=text),))
                 yield Reply(message, "stop", event.usage, event.discarded)
 
 
-class Question(NamedTuple):
+class ModelQuestion(NamedTuple):
     """A recorded request that a model is asked."""
 
     asked: RecordedRequest
@@ -97,7 +97,7 @@ class DecisionRunner:
         self._plan, self._settings, self._report = plan, settings, report
         self._store, self._env = store, env
         self._opener = SessionOpener(store, env, "off")
-        self._questions: list[Question] = []
+        self._questions: list[ModelQuestion] = []
         self._ended: dict[str, EvaluationRun] = {}
         self._open: dict[str, str] = {}
         self._notices: list[str] = []
@@ -140,16 +140,16 @@ class DecisionRunner:
             tuple(self._notices),
         )
 
-    def _make_question(self, asked: RecordedRequest, model: str) -> Question:
+    def _make_question(self, asked: RecordedRequest, model: str) -> ModelQuestion:
         key = "\0".join((self._plan.name, asked.session_id, str(asked.seq), asked.digest, model))
-        return Question(asked, model, str(uuid.uuid5(_SPACE, key)))
+        return ModelQuestion(asked, model, str(uuid.uuid5(_SPACE, key)))
 
     def _read_ended(self) -> None:
         for one in self._questions:
             if (text := read_record(self._store, one.session_id)) is not None:
-                self._keep(one, Decision.model_validate_json(text))
+                self._keep(one, ModelDecision.model_validate_json(text))
 
-    def _keep(self, question: Question, decision: Decision) -> EvaluationRun:
+    def _keep(self, question: ModelQuestion, decision: ModelDecision) -> EvaluationRun:
         """Compare an answer with the recorded decision; what it used is in its session."""
         account = read_account(self._store, question.session_id)
         usage, recorded = account.standing.usage, question.asked.decision
@@ -174,7 +174,7 @@ class DecisionRunner:
         self._spent += usage.cost_usd or 0.0
         return ended
 
-    async def _ask_limited(self, question: Question, limit: asyncio.Semaphore) -> None:
+    async def _ask_limited(self, question: ModelQuestion, limit: asyncio.Semaphore) -> None:
         async with limit:
             budget = self._plan.budget_usd
             if budget is not None and self._spent >= budget:
@@ -187,9 +187,9 @@ class DecisionRunner:
                 return
             text = await asyncio.to_thread(read_record, self._store, question.session_id)
             if text is not None:
-                self._report(self._keep(question, Decision.model_validate_json(text)))
+                self._report(self._keep(question, ModelDecision.model_validate_json(text)))
 
-    async def _ask(self, question: Question) -> str:
+    async def _ask(self, question: ModelQuestion) -> str:
         """Ask a model, or go on with a question; return why there is no answer, empty if there is one."""
         settings = self._store.index.settings(question.asked.session_id)
         chosen = settings.model_copy(update={"model": question.model, "fallback_models": ()})

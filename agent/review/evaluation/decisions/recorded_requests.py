@@ -25,7 +25,7 @@ from ....runtime.runtime import Runtime
 _LAST_CHARS = 200
 
 
-class DecidedCall(BaseModel):
+class DecisionCall(BaseModel):
     """A tool call that a model asks for."""
 
     model_config = ConfigDict(frozen=True)
@@ -39,19 +39,19 @@ class DecidedCall(BaseModel):
         return f"{self.tool} {json.dumps(self.arguments, sort_keys=True, ensure_ascii=False)}"
 
 
-class Decision(BaseModel):
+class ModelDecision(BaseModel):
     """What a model answered to one request."""
 
     model_config = ConfigDict(frozen=True)
 
     text: str
-    calls: tuple[DecidedCall, ...] = ()
+    calls: tuple[DecisionCall, ...] = ()
 
     @classmethod
-    def of(cls, message: Message) -> Decision:
+    def of(cls, message: Message) -> ModelDecision:
         """Return the decision in a reply."""
         calls = (
-            DecidedCall(tool=use.tool, arguments=parse_json_or_text(use.arguments))
+            DecisionCall(tool=use.tool, arguments=parse_json_or_text(use.arguments))
             for use in message.tool_uses
         )
         return cls(text=message.text, calls=tuple(calls))
@@ -71,7 +71,7 @@ class Agreement(NamedTuple):
     metrics: Mapping[str, float]
 
 
-def compare_decisions(recorded: Decision, other: Decision) -> Agreement:
+def compare_decisions(recorded: ModelDecision, other: ModelDecision) -> Agreement:
     """Compare two decisions. The order of calls does not matter, nor do the words of answers."""
     tools = sorted(call.tool for call in recorded.calls) == sorted(call.tool for call in other.calls)
     mine, theirs = (sorted(call.text for call in one.calls) for one in (recorded, other))
@@ -92,7 +92,7 @@ class RecordedRequest:
     seq: int
     """The step of the session."""
     request: ModelRequest
-    decision: Decision
+    decision: ModelDecision
     digest: str
     """The digest of the system prompt and the tools in the request."""
 
@@ -145,7 +145,7 @@ async def collect_requests(
             lacking += 1
         else:
             changed += walk.asked.fixed_sha256 != moment.called.request.fixed_sha256
-            decision, digest = Decision.of(collector.reply), walk.asked.fixed_sha256
+            decision, digest = ModelDecision.of(collector.reply), walk.asked.fixed_sha256
             found.append(RecordedRequest(session_id, moment.seq, collector.request, decision, digest))
     name = f"Session {session_id[:8]}"
     notices = (

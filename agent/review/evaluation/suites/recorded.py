@@ -33,7 +33,7 @@ _MOST_NAME_CHARS = 100
 _UUID_CHARS, _ID_CHARS = 36, 8
 
 
-class RecordedCall(NamedTuple):
+class EffectCall(NamedTuple):
     """A call of a tool that may have had an effect."""
 
     tool: str
@@ -51,7 +51,7 @@ class RecordedOutcome:
     """The last answer of the turn."""
     files: Mapping[str, bytes | None] = field(default_factory=dict[str, "bytes | None"])
     """Path in the workspace -> content after the turn, of each file that it changed; None: removed."""
-    calls: tuple[RecordedCall, ...] = ()
+    calls: tuple[EffectCall, ...] = ()
     """The calls that had effects, without those that only read."""
 
     @property
@@ -231,7 +231,7 @@ def _read_versions(
     return found, unknown
 
 
-def _list_calls(store: Store, session_id: str, turn: _Turn, root: Path) -> Iterator[RecordedCall]:
+def _list_calls(store: Store, session_id: str, turn: _Turn, root: Path) -> Iterator[EffectCall]:
     """Yield the calls of a turn that were started, may have an effect and were not refused."""
     moves = [move for _, move in list_placed_moves(store.database, store.index.lineage(session_id))]
     acted = {one.call_id for one in moves if one.move == "started" and one.text("effect") != "read"}
@@ -241,11 +241,11 @@ def _list_calls(store: Store, session_id: str, turn: _Turn, root: Path) -> Itera
             yield _make_call(use, root)
 
 
-def _make_call(use: ToolUse, root: Path) -> RecordedCall:
-    return RecordedCall(use.tool, parse_json_or_text(_place(use.arguments, root)))
+def _make_call(use: ToolUse, root: Path) -> EffectCall:
+    return EffectCall(use.tool, parse_json_or_text(_place(use.arguments, root)))
 
 
-def _write_call(call: RecordedCall) -> str:
+def _write_call(call: EffectCall) -> str:
     return json.dumps([call.tool, call.arguments], sort_keys=True)
 
 
