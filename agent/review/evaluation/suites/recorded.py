@@ -155,7 +155,7 @@ def _read_task(
     )
     if check is None and not (recorded.files or recorded.calls):
         raise UsageError(
-            f"session {session_id} changed no file and had no effect that could be compared.",
+            f"Session {session_id} changed no file and had no effect that could be compared.",
             "Give a check: Suite.from_sessions(..., check=function)",
         )
     beginning = {path: content for path, content in {**others, **files}.items() if content is not None}
@@ -191,7 +191,7 @@ def _read_turn(store: Store, session_id: str) -> _Turn:
     moments = list(read_recording(store, session_id).moments())
     begins = [one for one in moments if one.action == "prompt" and one.message and one.message.text.strip()]
     if not begins:
-        raise UsageError(f"session {session_id} has no message of a person.")
+        raise UsageError(f"Session {session_id} has no message of a person.")
     first = begins[0]
     end = begins[1].seq if len(begins) > 1 else moments[-1].seq + 1
     replies = [one.reply for one in moments if first.seq <= one.seq < end and one.reply is not None]

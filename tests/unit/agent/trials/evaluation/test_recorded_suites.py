@@ -127,8 +127,8 @@ async def test_a_session_without_effects_is_left_out_and_named(store: TemporaryS
     await make_agent(store, lambda request: "hi", tmp_path).run("Say hi.", session_id="talk")
     suite = Suite.from_sessions(["past", "talk"], store=store.url, env=store.env)
     assert len(suite) == 1
-    assert suite.tasks[0].notices[0].startswith("Left out: session talk changed no file")
-    with pytest.raises(UsageError, match="session talk changed no file"):
+    assert suite.tasks[0].notices[0].startswith("Left out: Session talk changed no file")
+    with pytest.raises(UsageError, match="Session talk changed no file"):
         Suite.from_sessions(["talk"], store=store.url, env=store.env)
     with pytest.raises(UsageError, match="id or the tag 'nothing'"):
         Suite.from_sessions(["nothing"], store=store.url, env=store.env)
