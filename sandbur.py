@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from .agent.knowledge.retrieval.knowledge_base import KnowledgeBase
     from .agent.knowledge.retrieval.passages import Passage
     from .agent.models.configured_models import connect_model, provider_token_counter
+    from .agent.review.evaluation.decisions.evaluator import DecisionEvaluator
     from .agent.review.evaluation.evaluator import Evaluator
     from .agent.review.evaluation.measures.metrics import Judgement, JudgeMetric, Metric, measure_judges
     from .agent.review.evaluation.measures.result import EvaluationResult, EvaluationRun
@@ -132,6 +133,7 @@ __all__ = [
     "Composite",
     "ContextFull",
     "CredentialsError",
+    "DecisionEvaluator",
     "Depends",
     "Document",
     "DoneResult",
@@ -297,6 +299,10 @@ _HOMES = {
     "Composite": ("sandbur.actions.workspace.backends.composite", "Composite"),
     "ContextFull": ("sandbur.state.errors", "ContextFull"),
     "CredentialsError": ("sandbur.state.errors", "CredentialsError"),
+    "DecisionEvaluator": (
+        "sandbur.agent.review.evaluation.decisions.evaluator",
+        "DecisionEvaluator",
+    ),
     "Depends": ("sandbur.actions.tools.functions.injection", "Depends"),
     "Document": ("sandbur.state.conversation.attachments", "Document"),
     "DoneResult": ("sandbur.agent.sdk.runs.result", "DoneResult"),

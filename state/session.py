@@ -204,6 +204,9 @@ class SessionSettings(Record):
     trial: str = Field(default="", exclude_if=lambda trial: not trial)
     """The id of the trial in whose copy of the workspace the session works; empty for the workspace
     itself."""
+    keeps_settings: bool = Field(default=False, exclude_if=lambda keeps: not keeps)
+    """Whether these settings count in every process, whatever its agent and flags set, as in a run of an
+    evaluation that a worker carries out."""
     imported_seq: int | None = Field(default=None, exclude_if=lambda seq: seq is None)
     """The number of the last imported step, in an imported session; None in other sessions."""
 

@@ -358,6 +358,8 @@ class Runtime:
         session of another one. A session of the same agent, or of a sub-agent, keeps its mode, model and
         rules.
         """
+        if stored.keeps_settings:
+            return {}
         given, is_root = self._definition, stored.spawned_by is None
         is_other = given is not None and given.source != stored.agent
         is_new = is_root and is_other and bool(self.flags.get("agent"))

@@ -220,6 +220,16 @@ class Walk:
         self._application: Application[Any] | None = None
         self._ports: Ports | None = None
 
+    @property
+    def asked(self) -> RequestShape | None:
+        """The shape of the request that today's program sent in the last step; None if it sent none."""
+        return self._stage.asked
+
+    @property
+    def knows_all_tools(self) -> bool:
+        """Whether every tool of the last step is here. Otherwise its request lacks their declarations."""
+        return self._knows_all
+
     async def step(self, moment: Moment) -> Divergence | None:
         """Run one step; return the first difference, or None."""
         application = self._bind(moment)

@@ -20,6 +20,7 @@ from ...sdk.runs.stream import StreamedRun
 from ...sdk.session import AgentSession
 from ...sdk.stored_sessions import Opening
 from ...session.session import Session
+from .digests import digest_definition
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,9 @@ class Contender:
 
     @property
     def key(self) -> str:
-        """What the ids of its runs depend on."""
-        source = "" if self.definition is None else self.definition.source or self.definition.name
-        return "\0".join((self.name, self.model, source))
+        """What the ids of its runs depend on: an agent that changes begins other runs."""
+        digest = "" if self.definition is None else digest_definition(self.definition)
+        return "\0".join((self.name, self.model, digest))
 
     @property
     def is_scripted(self) -> bool:
@@ -66,6 +67,14 @@ class SessionOpener:
         tags: tuple[str, ...],
     ) -> AbstractAsyncContextManager[AgentSession[Any]]:
         """Return the session of a run as a context. `model` replaces the model of the contender."""
+        runtime = self.make_runtime(contender, workspace, timeout_s, model)
+        rules = contender.definition.run_rules if contender.definition is not None else None
+        return _enter(runtime, session_id, rules or RunRules[str](), tags)
+
+    def make_runtime(
+        self, contender: Contender, workspace: Path, timeout_s: float | None, model: Model | None = None
+    ) -> Runtime:
+        """Return what opens the session of a run in its workspace."""
         settings: dict[str, Any] = {
             **contender.overrides,
             "cwd": workspace,
@@ -81,9 +90,7 @@ class SessionOpener:
         is_embedded = contender.is_of_program
         overrides = settings if definition is None else merge_overrides(definition.overrides, settings)
         loaded = load_settings(overrides, self.env, of_project=not is_embedded)
-        runtime = Runtime(overrides, loaded, self.store, self.env, None, definition, is_embedded, overrides)
-        rules = definition.run_rules if definition is not None else None
-        return _enter(runtime, session_id, rules or RunRules[str](), tags)
+        return Runtime(overrides, loaded, self.store, self.env, None, definition, is_embedded, overrides)
 
 
 @asynccontextmanager

@@ -1,313 +1,28 @@
-"""`Evaluator`: lets contenders solve the tasks of a suite. Each run is a session, so that a killed evaluation
-goes on."""
+"""`Evaluator`: lets agents of a program solve the tasks of a suite."""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import os
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
-from ....actions.ports import Model
-from ....actions.ports.events import ToolStarted
-from ....state.calls import CallDecision
 from ....state.errors import UsageError, WrongType
 from ....state.session import SandboxWish
 from ....state.store.store import Store
 from ...config.data_folder import make_private
 from ...config.load import load_settings
-from ...config.settings import Settings
-from ...history.reports.read_report import read_account
-from ...history.reports.run_report import facts_of
 from ...runtime.agent_definition import Definition
 from ...sdk.agent import Agent
 from ...sdk.arguments import forbid_loop
-from ...sdk.runs.pending import PendingToolCall
-from ...sdk.runs.result import RunResult
-from ...sdk.session import AgentSession
-from ...session.decisions import make_decision
-from .contender import Contender, SessionOpener
-from .measures.metrics import JudgeMetric, Metric
-from .measures.result import EvaluationResult, EvaluationRun
-from .records import read_record, record
-from .run_place import RunPlace
-from .script_player import ScriptPlayer, read_script
+from .contender import Contender
+from .measures.metrics import Metric, name_metrics
+from .measures.result import EvaluationResult
+from .plan import EvaluationPlan
+from .runner import EvaluationRunner
 from .suites.suite import Suite
-from .suites.task import Solution, Task
-
-_SPACE = uuid.UUID("6f5d6c1e-7a55-5c0b-9f0f-5a1d1f3c2b90")
-_NOBODY = "Nobody is here to approve this call. Solve the task without it."
-_FAILED = ("error", "rate_limited", "interrupted", "needs_approval", "needs_decision")
-"""How a run ends that is not at fault itself, or that has to go on."""
-_MOST_DECISIONS = 100
-_NO_WORK = (AssertionError, OSError, ValueError, LookupError)
-"""What a check raises about work that is wrong or missing. Any other error is one of the check itself."""
-ORACLE = "oracle"
-"""The contender that runs the solutions of the tasks."""
-OnReport = Callable[[EvaluationRun | str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedRun:
-    """One run that an evaluation needs."""
-
-    task: Task
-    contender: Contender
-    repeat: int
-    session_id: str
-
-    @property
-    def label(self) -> str:
-        return f"{self.task.name} · {self.contender.name} · {self.repeat}"
-
-    @property
-    def check_id(self) -> str:
-        """The session that records the check."""
-        return f"{self.session_id}.check"
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationPlan:
-    """What is run, and where."""
-
-    suite: Suite
-    contenders: tuple[Contender, ...]
-    repeats: int = 1
-    parallel: int = 2
-    budget_usd: float | None = None
-    name: str = ""
-    """Another name begins other runs of the same tasks."""
-    sandbox: SandboxWish = "auto"
-    metrics: tuple[Metric, ...] = ()
-
-    def list_runs(self) -> Iterator[PlannedRun]:
-        for task in self.suite:
-            digest = task.digest
-            for contender in self.contenders:
-                for repeat in range(1, self.repeats + 1):
-                    key = "\0".join((self.name, digest, contender.key, str(repeat)))
-                    yield PlannedRun(task, contender, repeat, str(uuid.uuid5(_SPACE, key)))
-
-
-class EvaluationRunner:
-    """Carries out a plan in an open store."""
-
-    def __init__(
-        self, plan: EvaluationPlan, settings: Settings, store: Store, env: Mapping[str, str], report: OnReport
-    ) -> None:
-        """`report` is called with each run that has ended, and with sentences."""
-        self._plan, self._settings, self._report = plan, settings, report
-        self._store, self._env = store, env
-        self._opener = SessionOpener(store, env, plan.sandbox)
-        self._ended: dict[str, EvaluationRun] = {}
-        self._open: dict[str, str] = {}
-        self._spent = 0.0
-        self._known = 0
-        """The number of runs that had ended before."""
-
-    async def run(self) -> EvaluationResult:
-        """Carry out the runs that have not ended, and return all. A cancellation keeps what has ended."""
-        runs = list(self._plan.list_runs())
-        await asyncio.to_thread(self._read_ended, runs)
-        self._known = len(self._ended)
-        if self._known:
-            self._report(f"{self._known} of {len(runs)} runs have ended before; they are not repeated.")
-        limit = asyncio.Semaphore(self._plan.parallel)
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                for one in runs:
-                    if one.session_id not in self._ended:
-                        tasks.create_task(self._run_limited(one, limit))
-        except BaseExceptionGroup as several:
-            raise _find_first(several) from None
-        return self.result()
-
-    def result(self) -> EvaluationResult:
-        """Return the runs that have ended so far."""
-        runs = list(self._plan.list_runs())
-        waiting = {
-            one.label: self._open.get(one.session_id, "it has not begun")
-            for one in runs
-            if one.session_id not in self._ended
-        }
-        return EvaluationResult(
-            self._plan.suite.name,
-            tuple(task.name for task in self._plan.suite),
-            tuple(contender.name for contender in self._plan.contenders),
-            self._plan.repeats,
-            tuple(self._ended[one.session_id] for one in runs if one.session_id in self._ended),
-            waiting,
-            tuple(notice for task in self._plan.suite for notice in task.notices),
-        )
-
-    def _read_ended(self, runs: Sequence[PlannedRun]) -> None:
-        for one in runs:
-            if (text := read_record(self._store, one.check_id)) is not None:
-                self._keep(one, EvaluationRun.model_validate_json(text))
-
-    def _keep(self, planned: PlannedRun, ended: EvaluationRun) -> None:
-        self._ended[planned.session_id] = ended
-        self._spent += ended.cost_usd or 0.0
-
-    async def _run_limited(self, planned: PlannedRun, limit: asyncio.Semaphore) -> None:
-        async with limit:
-            budget = self._plan.budget_usd
-            if budget is not None and self._spent >= budget:
-                self._open[planned.session_id] = f"the budget of {budget:g} USD is spent"
-                return
-            self._open[planned.session_id] = "it was interrupted"
-            place = RunPlace(
-                self._settings.home,
-                planned.session_id,
-                planned.task,
-                self._plan.sandbox,
-                tuple(self._settings.allow_net),
-            )
-            await asyncio.to_thread(place.make)
-            result = await self._solve(planned, place)
-            if result is not None and result.status in _FAILED:
-                why = result.error.message if result.error is not None else f"its status is {result.status}"
-                self._open[planned.session_id] = why
-                self._report(f"{planned.label} has not ended: {why}")
-                return
-            ended = await self._check(planned, place, result)
-            self._keep(planned, ended)
-            self._report(ended)
-
-    async def _solve(self, planned: PlannedRun, place: RunPlace) -> RunResult[Any] | None:
-        """Run the session of a run, or go on with it; return None if it had ended before."""
-        if planned.contender.name == ORACLE and planned.contender.definition is None:
-            return await self._solve_by_script(planned, place)
-        player, model = None, None
-        if planned.contender.is_scripted:
-            model = player = ScriptPlayer(read_script(planned.task.folder, place.translate))
-        async with self._open_session(planned, place, model) as session:
-            if player is not None:
-                player.count_replies = lambda: session.opened.state.usage.llm_calls
-            if session.history and session.opened.next_action == "prompt" and not session.pending:
-                return None
-            result = None
-            if not session.pending:
-                is_new = not session.history
-                at_call = planned.task.interrupt_at_call if is_new else 0
-                result = await _run_to_end(session, place.instruction if is_new else None, at_call)
-            return await _decide_all(session, result)
-
-    def _open_session(self, planned: PlannedRun, place: RunPlace, model: Model | None) -> Any:
-        tags = self._tags_of(planned)
-        limit = planned.task.timeout_s
-        return self._opener.open_session(
-            planned.contender, planned.session_id, place.workspace, limit, model, tags
-        )
-
-    def _tags_of(self, planned: PlannedRun) -> tuple[str, ...]:
-        return "evaluation", self._plan.suite.name, planned.task.name, planned.contender.name
-
-    async def _solve_by_script(self, planned: PlannedRun, place: RunPlace) -> None:
-        async def solve() -> str:
-            code, output = await place.run_solution("solve.sh")
-            return f"exit code {code}\n{output}"
-
-        if planned.task.folder is None or not (planned.task.folder / "solution" / "solve.sh").is_file():
-            raise UsageError(f"The task {planned.task.name} has no solution/solve.sh.", "Write one.")
-        title = f"Solve {planned.task.name} by its solution"
-        await record(self._opener, planned.session_id, title, place.workspace, self._tags_of(planned), solve)
-
-    async def _check(
-        self, planned: PlannedRun, place: RunPlace, result: RunResult[Any] | None
-    ) -> EvaluationRun:
-        """Check what a run left, and record the outcome with everything that the run used."""
-        solution = await asyncio.to_thread(self._read_solution, planned, place)
-        if result is not None:
-            solution = replace(solution, status=result.status)
-
-        async def check() -> str:
-            reward, output = await _run_check(planned.task, place, solution)
-            own = {
-                one.name: await self._measure(one, replace(solution, reward=reward), planned)
-                for one in self._plan.metrics
-            }
-            return EvaluationRun(
-                task=solution.task, contender=solution.contender, repeat=solution.repeat,
-                session_id=solution.session_id, status=solution.status, reward=reward,
-                result=solution.result, check=output, cost_usd=solution.cost_usd,
-                input_tokens=solution.input_tokens, output_tokens=solution.output_tokens,
-                turns=solution.turns, seconds=solution.seconds, questions=solution.questions, own=own,
-            ).model_dump_json()  # fmt: skip
-
-        title = f"Check {planned.label}"
-        tags = self._tags_of(planned)
-        text = await record(self._opener, planned.check_id, title, place.workspace, tags, check)
-        return EvaluationRun.model_validate_json(text)
-
-    async def _measure(self, metric: Metric, solution: Solution, planned: PlannedRun) -> float:
-        if not isinstance(metric, JudgeMetric):
-            return await metric.measure(solution)
-        agent = metric.make_agent(self._settings.store, self._env)
-        return float((await metric.judge(solution, planned.task.instruction, agent)).score)
-
-    def _read_solution(self, planned: PlannedRun, place: RunPlace) -> Solution:
-        """Return what a run left, from the store."""
-        account = read_account(self._store, planned.session_id)
-        usage, facts = account.standing.usage, facts_of(account)
-        history = self._store.show(planned.session_id).state.chat_history
-        answers = [message.text for message in history if message.role == "assistant" and message.text]
-        return Solution(
-            planned.task.name, planned.contender.name, planned.repeat, place.workspace, planned.session_id,
-            account.summary.status, answers[-1] if answers else "", usage.cost_usd, usage.input_tokens or 0,
-            usage.output_tokens or 0, usage.llm_calls, facts.active_ms / 1000, facts.asked,
-        )  # fmt: skip
-
-
-def _find_first(several: BaseException) -> BaseException:
-    """Return the first error of several runs."""
-    while isinstance(several, BaseExceptionGroup):
-        several = cast("BaseExceptionGroup[BaseException]", several).exceptions[0]
-    return several
-
-
-async def _run_to_end(session: AgentSession[Any], message: str | None, at_call: int) -> RunResult[Any] | None:
-    """Run a session; with `at_call`, interrupt it once in the call of this number, and go on."""
-    if not at_call:
-        return await session.run(message)
-    started = 0
-    async with session.stream(message) as events:
-        async for event in events:
-            started += isinstance(event, ToolStarted)
-            if isinstance(event, ToolStarted) and started == at_call:
-                await session.interrupt()
-    result = session.result
-    return await session.run() if result is not None and result.status == "interrupted" else result
-
-
-async def _decide_all(session: AgentSession[Any], result: RunResult[Any] | None) -> RunResult[Any] | None:
-    """Deny what asks a person, and let the model find out what an interrupted call did."""
-    for _ in range(_MOST_DECISIONS):
-        if not session.pending:
-            break
-        result = await session.decide([_decide(call) for call in session.pending])
-    return result
-
-
-def _decide(call: PendingToolCall) -> CallDecision:
-    if call.kind == "approval":
-        return make_decision(call.call_id, "deny", _NOBODY)
-    return make_decision(call.call_id, "check")
-
-
-async def _run_check(task: Task, place: RunPlace, solution: Solution) -> tuple[float, str]:
-    """Return the reward and what the check printed; a function that finds no fitting work gives 0."""
-    if isinstance(task.check, str):
-        return await place.run_check()
-    try:
-        found = task.check(solution)
-        found = await found if inspect.isawaitable(found) else found
-    except _NO_WORK as error:
-        return 0.0, f"{type(error).__name__}: {error}"
-    return (1.0 if found is None else float(found)), ""
+from .workers import require_on_workers
 
 
 class Evaluator:
@@ -325,6 +40,9 @@ class Evaluator:
         metrics: Metrics besides the built-in ones; `JudgeMetric` asks a model.
         budget_usd: No run begins when this is spent.
         name: Another name begins other runs.
+        workers: Whether workers of the store carry out the runs (`sandbur worker`, `sandbur fleet`). They
+            load agents by MODULE:NAME, so that an agent has to be a variable of a module. A text is a label
+            of workers that share the data folder; True: workers on this machine.
         sandbox: Whether commands run in a sandbox: `auto`, `required` or `off`.
         env: The environment variables to use instead of those of the process.
     """
@@ -340,6 +58,7 @@ class Evaluator:
         metrics: Sequence[Metric] = (),
         budget_usd: float | None = None,
         name: str = "",
+        workers: bool | str = False,
         sandbox: SandboxWish = "auto",
         env: Mapping[str, str] | None = None,
     ) -> None:
@@ -352,8 +71,12 @@ class Evaluator:
             for name, agent in agents.items()
         )
         self._plan = EvaluationPlan(
-            suite, contenders, repeats, parallel, budget_usd, name, sandbox, tuple(metrics)
-        )
+            suite, contenders, repeats, parallel, budget_usd, name, sandbox, name_metrics(metrics),
+            bool(workers), (workers,) if isinstance(workers, str) and workers else (),
+        )  # fmt: skip
+        if workers:
+            for one in contenders:
+                require_on_workers(one)
         self._env = os.environ if env is None else env
         self._overrides = {} if store is None else {"store": store}
 

@@ -13,6 +13,7 @@ from ....state.store.store import Store
 from ...runtime.agent_definition import Definition
 from .contender import Contender, SessionOpener
 
+_MODEL = "evaluation/record"
 Find = Callable[[], Awaitable[str]]
 
 
@@ -45,7 +46,7 @@ async def record(
     """
     if (found := read_record(opener.store, session_id)) is not None:
         return found
-    model = RecordingModel("evaluation/record", await find())
+    model = RecordingModel(_MODEL, await find())
     definition = Definition(instructions="", has_builtin_tools=False, has_planning=False)
     contender = Contender("record", definition=definition, is_of_program=True)
     async with opener.open_session(contender, session_id, workspace, None, model, tags) as session:
@@ -63,3 +64,8 @@ def read_record(store: Store, session_id: str) -> str | None:
     history = store.show(session_id).state.chat_history
     last = history.last
     return last.text if last is not None and last.role == "assistant" and last.text else None
+
+
+def is_record(store: Store, session_id: str) -> bool:
+    """Return whether a session only records what a function found."""
+    return store.index.settings(session_id).model == _MODEL

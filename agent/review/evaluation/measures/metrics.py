@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 
 from pydantic import BaseModel, Field
 
 from .....actions.ports import Model
-from .....state.errors import SandburError, WrongType
+from .....state.errors import SandburError, UsageError, WrongType
 from ....sdk.agent import Agent
 from ..suites.task import Solution
 from .statistics import measure_agreement
 
 _MOST_FILE_BYTES = 20_000
 _MOST_FILES = 50
+_JUDGE = "judge"
+_DIGEST_CHARS = 16
 
 
 class Metric:
@@ -47,9 +51,13 @@ class JudgeMetric(Metric):
     The answer and the files of a run are untrusted texts: the judge reads them as data.
     """
 
-    def __init__(self, model: str | Model, rubric: str, name: str = "judge", passes_at: int = 7) -> None:
-        """`passes_at` is the score at which the judge counts as agreeing that a solution is good."""
-        super().__init__(name, lambda _: 0.0)
+    def __init__(self, model: str | Model, rubric: str, name: str = "", passes_at: int = 7) -> None:
+        """`passes_at` is the score at which the judge counts as agreeing that a solution is good.
+
+        Without a `name` it is `judge`; of several judges, each is `judge MODEL`.
+        """
+        super().__init__(name or _JUDGE, lambda _: 0.0)
+        self.is_named = bool(name)
         if not rubric.strip():
             raise WrongType("JudgeMetric takes a rubric that is not empty.", "Say what a good solution is.")
         self.model, self.rubric, self.passes_at = model, rubric, passes_at
@@ -58,7 +66,7 @@ class JudgeMetric(Metric):
         """Return the judgement of an agent whose sessions record it; raises `SandburError` without one."""
         result = await agent.run(
             self.describe(solution, instruction),
-            session_id=f"{solution.session_id}.{self.name}",
+            session_id=f"{solution.session_id}.judge-{self._digest}",
             tags=["evaluation"],
         )
         if result.output is None:
@@ -71,6 +79,15 @@ class JudgeMetric(Metric):
         return Agent(
             self.model, instructions=self.instructions, output=Judgement, store=store, env=env, planning="off"
         )
+
+    @property
+    def model_name(self) -> str:
+        return self.model if isinstance(self.model, str) else self.model.name
+
+    @property
+    def _digest(self) -> str:
+        """What tells the judgements of different judges about one run apart."""
+        return hashlib.sha256(f"{self.model_name}\0{self.rubric}".encode()).hexdigest()[:_DIGEST_CHARS]
 
     @property
     def instructions(self) -> str:
@@ -91,6 +108,28 @@ class JudgeMetric(Metric):
             f"The task:\n{instruction}\n\n<answer>\n{solution.result}\n</answer>\n\n"
             f"<files>\n{json.dumps(files, indent=1, ensure_ascii=False)}\n</files>"
         )
+
+
+def name_metrics(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
+    """Return metrics with names of their own; raises `UsageError` if two have the same name."""
+    several = sum(isinstance(one, JudgeMetric) and not one.is_named for one in metrics) > 1
+    found = [_name_judge(one) if several and isinstance(one, JudgeMetric) else one for one in metrics]
+    names = [one.name for one in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(
+                f"Two metrics have the name {name!r}.",
+                'Give one of them another: JudgeMetric(..., name="style").',
+            )
+    return tuple(found)
+
+
+def _name_judge(judge: JudgeMetric) -> JudgeMetric:
+    if judge.is_named:
+        return judge
+    named = copy(judge)
+    named.name = f"{_JUDGE} {judge.model_name}"
+    return named
 
 
 def _read_start(path: Path) -> str:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from .....actions.workspace.paths import format_count
 from .....state.errors import UsageError
+from ....runtime.version import VERSION
 from .statistics import (
     Estimate,
     PairedTest,
@@ -51,6 +52,8 @@ class EvaluationRun(BaseModel):
     questions: int = 0
     own: dict[str, float] = {}
     """The values of the metrics of a program."""
+    sandbur_version: str = ""
+    """The version of Sandbur that recorded the outcome; empty in results of versions without this field."""
 
     @property
     def is_passed(self) -> bool:
@@ -81,6 +84,8 @@ class EvaluationResult:
     open: Mapping[str, str] = field(default_factory=dict[str, str])
     """`task · contender · repeat` of each run that has not ended -> why. The same evaluation continues it."""
     notices: tuple[str, ...] = ()
+    sandbur_version: str = VERSION
+    """The version of Sandbur that made this result; empty if a version without this field did."""
 
     def runs_of(self, contender: str, task: str) -> list[EvaluationRun]:
         return [run for run in self.runs if run.contender == contender and run.task == task]
@@ -157,6 +162,7 @@ class EvaluationResult:
         return {
             "kind": "evaluation",
             "version": 1,
+            "sandbur_version": self.sandbur_version,
             "suite": self.suite,
             "repeats": self.repeats,
             "contenders": [
@@ -216,11 +222,16 @@ class _SavedResult(BaseModel):
     repeats: int
     contenders: list[_SavedName]
     tasks: list[_SavedTask]
+    sandbur_version: str = ""
 
     def restore(self) -> EvaluationResult:
+        # A later version may write more about a run than this one reads.
         runs = (
             EvaluationRun.model_validate(
-                {**{key: one for key, one in run.items() if key != "pass"}, "task": task.name}
+                {
+                    **{key: one for key, one in run.items() if key in EvaluationRun.model_fields},
+                    "task": task.name,
+                }
             )
             for task in self.tasks
             for run in task.runs
@@ -231,18 +242,44 @@ class _SavedResult(BaseModel):
             tuple(one.name for one in self.contenders),
             self.repeats,
             tuple(runs),
+            sandbur_version=self.sandbur_version,
         )
 
 
-def read_baseline(path: Path) -> EvaluationResult:
+def join_results(results: Mapping[str, EvaluationResult]) -> EvaluationResult:
+    """Return one result with the contenders of several, which `EvaluationResult.compare` then compares.
+
+    `results` are by their labels. A contender that several have gets the version of Sandbur, or the label if
+    the versions are the same.
+    """
+    names = [name for one in results.values() for name in one.contenders]
+    versions = [one.sandbur_version for one in results.values()]
+    has_versions = "" not in versions and len(set(versions)) == len(versions)
+    contenders: list[str] = []
+    runs: list[EvaluationRun] = []
+    for label, one in results.items():
+        mark = one.sandbur_version if has_versions else label
+        renamed = {name: f"{name} ({mark})" if names.count(name) > 1 else name for name in one.contenders}
+        contenders += renamed.values()
+        runs += (run.model_copy(update={"contender": renamed[run.contender]}) for run in one.runs)
+    tasks = tuple(dict.fromkeys(task for one in results.values() for task in one.tasks))
+    shared = [task for task in tasks if all(task in one.tasks for one in results.values())]
+    left = len(tasks) - len(shared)
+    notices = [f"Not in every result: {format_count(left, 'task')}."] if left else []
+    suite = " and ".join(dict.fromkeys(one.suite for one in results.values()))
+    repeats = max(one.repeats for one in results.values())
+    return EvaluationResult(suite, tasks, tuple(contenders), repeats, tuple(runs), notices=tuple(notices))
+
+
+def read_result(path: Path) -> EvaluationResult:
     """Return the result that `sandbur eval --json` wrote to a file; raises `UsageError`."""
     try:
         return EvaluationResult.from_json(json.loads(path.read_bytes()))
     except OSError as error:
-        raise UsageError(f"The baseline {path} cannot be read: {error.strerror}.") from None
+        raise UsageError(f"The result {path} cannot be read: {error.strerror}.") from None
     except ValueError as error:
         raise UsageError(
-            f"The baseline {path} cannot be used: {error}.", "Write one: sandbur eval ... --json"
+            f"The result {path} cannot be used: {error}.", "Write one: sandbur eval ... --json"
         ) from None
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
 from .....state.errors import UsageError, WrongType
+from .....state.store.store import Store
+from ....config.load import load_settings
+from .recorded import CompareOutcomes, find_sessions, read_tasks
 from .task import Task
 from .task_folder import find_task_folders, read_task_folder
 
@@ -60,6 +64,44 @@ class Suite:
             for one in found
         ]
         return cls(tasks, root.name)
+
+    @classmethod
+    def from_sessions(
+        cls,
+        sessions: Sequence[str],
+        *,
+        check: CompareOutcomes | None = None,
+        workspace: str | Path | None = None,
+        store: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Return a suite from past sessions: each task is the first message of a person in one of them.
+
+        `sessions` are ids or tags. `check` compares the recorded outcome with the new one; without it, the
+        files that the recorded turn changed, or else its calls with effects, have to be the same. `workspace`
+        is a folder with the files that the turn did not change. `store` is as for `Agent`. Raises
+        `UsageError` if no session can be a task.
+        """
+        settings = load_settings(
+            {} if store is None else {"store": store}, os.environ if env is None else env
+        )
+        opened = Store.open(settings.store, settings.tenant, None, settings.durability, settings.home)
+        try:
+            return cls.of_sessions(opened, sessions, check, workspace)
+        finally:
+            opened.close()
+
+    @classmethod
+    def of_sessions(
+        cls,
+        store: Store,
+        sessions: Sequence[str],
+        check: CompareOutcomes | None = None,
+        workspace: str | Path | None = None,
+    ) -> Self:
+        """Return the suite of past sessions in an open store, as `from_sessions` does."""
+        folder = None if workspace is None else Path(workspace).expanduser().absolute()
+        return cls(read_tasks(store, find_sessions(store, sessions), check, folder), "sessions")
 
     @classmethod
     def shipped(cls, name: str) -> Self:

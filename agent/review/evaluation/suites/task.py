@@ -7,7 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from .....state.conversation.messages import Message
 from .....state.errors import UsageError, WrongType
+from ..digests import describe_function
 
 RUN_S = 900.0
 CHECK_S = 600.0
@@ -42,6 +44,8 @@ class Solution:
     """The number of calls that needed a decision of a person. Each was denied."""
     reward: float = 0.0
     """The reward of the check; 0 until the check has ended."""
+    history: tuple[Message, ...] = field(default=(), repr=False)
+    """The messages of the session in order."""
 
     @property
     def is_passed(self) -> bool:
@@ -105,7 +109,7 @@ class Task:
         return made.hexdigest()
 
     def _parts(self) -> list[bytes]:
-        check = self.check if isinstance(self.check, str) else _describe_function(self.check)
+        check = self.check if isinstance(self.check, str) else describe_function(self.check)
         limits = f"{self.timeout_s} {self.check_timeout_s} {self.interrupt_at_call}"
         parts = [self.name.encode(), self.instruction.encode(), check.encode(), limits.encode()]
         for path, content in sorted(self.files.items()):
@@ -114,14 +118,3 @@ class Task:
             for file in sorted(one for one in self.folder.rglob("*") if one.is_file()):
                 parts += [file.relative_to(self.folder).as_posix().encode(), file.read_bytes()]
         return parts
-
-
-def _describe_function(function: CheckFunction) -> str:
-    """Return the name of a function and a digest of its code."""
-    code = getattr(function, "__code__", None)
-    body = (
-        b""
-        if code is None
-        else code.co_code + repr([c for c in code.co_consts if not hasattr(c, "co_code")]).encode()
-    )
-    return f"{getattr(function, '__qualname__', type(function).__name__)} {hashlib.sha256(body).hexdigest()}"

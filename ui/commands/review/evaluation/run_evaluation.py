@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from .....agent.config.data_folder import make_private
@@ -14,10 +15,19 @@ from .....agent.config.load import load_settings
 from .....agent.config.settings import Overrides, Settings, load_extensions
 from .....agent.models.connect import choose_model
 from .....agent.review.evaluation.contender import Contender
-from .....agent.review.evaluation.evaluator import ORACLE, EvaluationPlan, EvaluationRunner
-from .....agent.review.evaluation.measures.result import EvaluationResult, EvaluationRun, read_baseline
+from .....agent.review.evaluation.decisions.evaluator import DecisionPlan, DecisionRunner
+from .....agent.review.evaluation.measures.result import (
+    EvaluationResult,
+    EvaluationRun,
+    join_results,
+    read_result,
+)
+from .....agent.review.evaluation.plan import EvaluationPlan
+from .....agent.review.evaluation.runner import ORACLE, EvaluationRunner
 from .....agent.review.evaluation.suites.suite import Suite
+from .....agent.review.evaluation.workers import require_on_workers
 from .....agent.sdk.loading import open_agent
+from .....state.errors import UsageError
 from .....state.store.store import Store
 from ....cli.open_session import read_overrides, tell_notice
 from ....terminal.drive import StopSignals, exit_code
@@ -26,6 +36,7 @@ from ....terminal.text.sanitize import one_line, plain
 from .command import EvalCommand
 from .page import write_page
 from .table import list_lines
+from .versions import run_versions
 
 _WORSE = 4
 _TRY_LATER = 75
@@ -34,22 +45,23 @@ _BUDGET = 125
 
 async def run_evaluation(command: EvalCommand) -> int:
     """Run what has not ended yet, show the result, and return the exit code."""
-    baseline = None if command.baseline is None else read_baseline(command.baseline)
-    suite = Suite.find(command.suite)
-    if command.tasks:
-        suite = suite.select(command.tasks)
+    if command.compare:
+        _show(command, join_results({Path(one).stem: read_result(Path(one)) for one in command.compare}))
+        return 0
+    baseline = None if command.baseline is None else read_result(command.baseline)
+    if command.pythons:
+        result = await run_versions(command)
+        _show(command, result)
+        return _judge(command, result, baseline)
     overrides = {key: one for key, one in read_overrides(command).items() if key not in ("model", "agent")}
     load_extensions()
     settings = load_settings(overrides, os.environ)
-    contenders = tuple(_list_contenders(command, settings, overrides))
-    sandbox = settings.sandbox if "sandbox" in settings.sources else "auto"
-    plan = EvaluationPlan(
-        suite, contenders, command.repeats, command.parallel, command.budget, command.run_name, sandbox
-    )
+    make_runner = _prepare_decisions if command.decisions else _prepare_runs
+    open_runner = make_runner(command, settings, overrides)
     make_private(settings.home)
     store = Store.open(settings.store, settings.tenant, tell_notice, settings.durability, settings.home)
     try:
-        runner = EvaluationRunner(plan, settings, store, os.environ, partial(_report, command))
+        runner = open_runner(store)
         code = await _run(runner)
         result = runner.result()
         if command.html is not None:
@@ -60,7 +72,50 @@ async def run_evaluation(command: EvalCommand) -> int:
     return code or _judge(command, result, baseline)
 
 
-async def _run(runner: EvaluationRunner) -> int:
+Runner = EvaluationRunner | DecisionRunner
+
+
+def _prepare_runs(
+    command: EvalCommand, settings: Settings, overrides: Overrides
+) -> Callable[[Store], EvaluationRunner]:
+    """Check what needs no store, and return what makes the runner in an open one."""
+    found = None if command.sessions else Suite.find(command.suite)
+    contenders = tuple(_list_contenders(command, settings, overrides))
+    sandbox = settings.sandbox if "sandbox" in settings.sources else "auto"
+
+    def open_runner(store: Store) -> EvaluationRunner:
+        suite = found or Suite.of_sessions(store, command.sessions, workspace=command.workspace)
+        suite = suite.select(command.tasks) if command.tasks else suite
+        plan = EvaluationPlan(
+            suite, contenders, command.repeats, command.parallel, command.budget, command.run_name, sandbox,
+            on_workers=command.workers, labels=command.labels,
+        )  # fmt: skip
+        return EvaluationRunner(plan, settings, store, os.environ, partial(_report, command))
+
+    for one in contenders if command.workers else ():
+        require_on_workers(one)
+    if found is not None and command.tasks:
+        found = found.select(command.tasks)
+    return open_runner
+
+
+def _prepare_decisions(
+    command: EvalCommand, settings: Settings, overrides: Overrides
+) -> Callable[[Store], DecisionRunner]:
+    if len(command.agents) > 1:
+        raise UsageError("--decisions takes one --agent at most: it has the tools of the sessions.")
+    source = next(iter(command.agents))
+    agent = open_agent(source, settings.cwd).definition_of(source) if source else None
+    models = dict.fromkeys(one or settings.model or _choose_model() for one in command.models)
+    plan = DecisionPlan(command.sessions, models, agent, command.parallel, command.budget, command.run_name)
+    return lambda store: DecisionRunner(plan, settings, store, os.environ, partial(_report, command))
+
+
+def _choose_model() -> str:
+    return choose_model(None, os.environ, False)[0]
+
+
+async def _run(runner: Runner) -> int:
     """Run until the end or until a signal; return the exit code of the signal, or 0."""
     running = asyncio.ensure_future(runner.run())
     with StopSignals(running.cancel) as signals:
@@ -89,7 +144,7 @@ def _list_contenders(command: EvalCommand, settings: Settings, overrides: Overri
         for model in command.models:
             chosen = model
             if not chosen and definition is None:
-                chosen = settings.model or choose_model(None, os.environ, False)[0]
+                chosen = settings.model or _choose_model()
             name = " ".join(filter(None, (source, chosen)))
             yield Contender(name, chosen, definition, overrides=own)
 

@@ -162,13 +162,13 @@ def test_wrong_arguments_are_told(store: TemporaryStore) -> None:
         JudgeMetric("a/b", " ")
 
 
-def test_the_program_of_the_page_prints_what_the_page_says(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_programs_of_the_page_print_what_the_page_says(tmp_path: Path, number: int) -> None:
     page = (ROOT / "docs" / "evaluation.md").read_text()
-    found = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", page, re.DOTALL)
-    assert found is not None
-    (tmp_path / "program.py").write_text(found[1])
+    program, printed = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", page, re.DOTALL)[number]
+    (tmp_path / "program.py").write_text(program)
     env = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "SANDBUR_HOME": str(tmp_path / "data")}
     done = subprocess.run(
         [sys.executable, "program.py"], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
     )
-    assert (done.stdout, done.returncode) == (found[2], 0), done.stderr
+    assert (done.stdout, done.returncode) == (printed, 0), done.stderr

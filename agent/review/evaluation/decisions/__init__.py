@@ -1,0 +1,1 @@
+"""What other models decide at the requests of past sessions."""

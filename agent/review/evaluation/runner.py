@@ -1,0 +1,277 @@
+"""Carries out the plan of an evaluation. Each run is a session, so that a killed evaluation goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from ....actions.ports import Model
+from ....actions.ports.events import ToolStarted
+from ....state.calls import CallDecision
+from ....state.errors import UsageError
+from ....state.store.store import Store
+from ...config.settings import Settings
+from ...history.reports.read_report import read_account
+from ...history.reports.run_report import facts_of
+from ...runtime.version import VERSION
+from ...sdk.runs.pending import PendingToolCall
+from ...sdk.runs.result import RunResult
+from ...sdk.session import AgentSession
+from ...session.decisions import make_decision
+from .contender import SessionOpener
+from .measures.metrics import JudgeMetric, Metric
+from .measures.result import EvaluationResult, EvaluationRun
+from .plan import EvaluationPlan, PlannedRun
+from .records import read_record, record
+from .run_place import RunPlace
+from .script_player import ScriptPlayer, read_script
+from .suites.task import Solution, Task
+from .workers import WorkerRuns
+
+_NOBODY = "Nobody is here to approve this call. Solve the task without it."
+_FAILED = ("error", "rate_limited", "interrupted", "needs_approval", "needs_decision")
+"""How a run ends that is not at fault itself, or that has to go on."""
+_OPEN = "open:"
+"""What the status of a run that has not ended begins with."""
+_MOST_DECISIONS = 100
+_NO_WORK = (AssertionError, OSError, ValueError, LookupError)
+"""What a check raises about work that is wrong or missing. Any other error is one of the check itself."""
+ORACLE = "oracle"
+"""The contender that runs the solutions of the tasks."""
+OnReport = Callable[[EvaluationRun | str], None]
+
+
+class EvaluationRunner:
+    """Carries out a plan in an open store."""
+
+    def __init__(
+        self, plan: EvaluationPlan, settings: Settings, store: Store, env: Mapping[str, str], report: OnReport
+    ) -> None:
+        """`report` is called with each run that has ended, and with sentences."""
+        self._plan, self._settings, self._report = plan, settings, report
+        self._store, self._env = store, env
+        self._runs = tuple(plan.list_runs())
+        self._opener = SessionOpener(store, env, plan.sandbox)
+        self._workers = WorkerRuns(store, self._opener, plan.labels, report) if plan.on_workers else None
+        self._ended: dict[str, EvaluationRun] = {}
+        self._open: dict[str, str] = {}
+        self._spent = 0.0
+        self._known = 0
+        """The number of runs that had ended before."""
+
+    async def run(self) -> EvaluationResult:
+        """Carry out the runs that have not ended, and return all. A cancellation keeps what has ended."""
+        runs = self._runs
+        await asyncio.to_thread(self._read_ended, runs)
+        self._known = len(self._ended)
+        if self._known:
+            self._report(f"{self._known} of {len(runs)} runs have ended before; they are not repeated.")
+        limit = asyncio.Semaphore(self._plan.parallel)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for one in runs:
+                    if one.session_id not in self._ended:
+                        tasks.create_task(self._run_limited(one, limit))
+        except BaseExceptionGroup as several:
+            raise _find_first(several) from None
+        return self.result()
+
+    def result(self) -> EvaluationResult:
+        """Return the runs that have ended so far."""
+        runs = self._runs
+        waiting = {
+            one.label: self._open.get(one.session_id, "it has not begun")
+            for one in runs
+            if one.session_id not in self._ended
+        }
+        return EvaluationResult(
+            self._plan.suite.name,
+            tuple(task.name for task in self._plan.suite),
+            tuple(contender.name for contender in self._plan.contenders),
+            self._plan.repeats,
+            tuple(self._ended[one.session_id] for one in runs if one.session_id in self._ended),
+            waiting,
+            tuple(notice for task in self._plan.suite for notice in task.notices),
+        )
+
+    def _read_ended(self, runs: Sequence[PlannedRun]) -> None:
+        for one in runs:
+            if (text := read_record(self._store, one.check_id)) is not None:
+                self._keep(one, EvaluationRun.model_validate_json(text))
+
+    def _keep(self, planned: PlannedRun, ended: EvaluationRun) -> None:
+        self._ended[planned.session_id] = ended
+        self._spent += ended.cost_usd or 0.0
+
+    async def _run_limited(self, planned: PlannedRun, limit: asyncio.Semaphore) -> None:
+        async with limit:
+            budget = self._plan.budget_usd
+            if budget is not None and self._spent >= budget:
+                self._open[planned.session_id] = f"the budget of {budget:g} USD is spent"
+                return
+            self._open[planned.session_id] = "it was interrupted"
+            place = RunPlace(
+                self._settings.home,
+                planned.session_id,
+                planned.task,
+                self._plan.sandbox,
+                tuple(self._settings.allow_net),
+            )
+            await asyncio.to_thread(place.make)
+            status = await self._carry_out(planned, place)
+            if why := status.removeprefix(_OPEN) if status.startswith(_OPEN) else "":
+                self._open[planned.session_id] = why
+                self._report(f"{planned.label} has not ended: {why}")
+                return
+            ended = await self._check(planned, place, status)
+            self._keep(planned, ended)
+            self._report(ended)
+
+    async def _carry_out(self, planned: PlannedRun, place: RunPlace) -> str:
+        """Run a session here or on workers; return its status, empty for the stored one, or `open:` and why
+        it has not ended."""
+        if self._workers is not None:
+            end = await self._workers.carry_out(planned, place, self._tags_of(planned))
+            if end in ("ended", "timeout"):
+                return "" if end == "ended" else end
+            if end != "decide":
+                return f"{_OPEN}{end}"
+        result = await self._solve(planned, place)
+        if result is None or result.status not in _FAILED:
+            return "" if result is None else result.status
+        why = result.error.message if result.error is not None else f"its status is {result.status}"
+        return f"{_OPEN}{why}"
+
+    async def _solve(self, planned: PlannedRun, place: RunPlace) -> RunResult[Any] | None:
+        """Run the session of a run, or go on with it; return None if it had ended before."""
+        if planned.contender.name == ORACLE and planned.contender.definition is None:
+            return await self._solve_by_script(planned, place)
+        player, model = None, None
+        if planned.contender.is_scripted:
+            model = player = ScriptPlayer(read_script(planned.task.folder, place.translate))
+        async with self._open_session(planned, place, model) as session:
+            if player is not None:
+                player.count_replies = lambda: session.opened.state.usage.llm_calls
+            if session.history and session.opened.next_action == "prompt" and not session.pending:
+                return None
+            result = None
+            if not session.pending:
+                is_new = not session.history
+                at_call = planned.task.interrupt_at_call if is_new else 0
+                result = await _run_to_end(session, place.instruction if is_new else None, at_call)
+            return await _decide_all(session, result)
+
+    def _open_session(self, planned: PlannedRun, place: RunPlace, model: Model | None) -> Any:
+        tags = self._tags_of(planned)
+        limit = planned.task.timeout_s
+        return self._opener.open_session(
+            planned.contender, planned.session_id, place.workspace, limit, model, tags
+        )
+
+    def _tags_of(self, planned: PlannedRun) -> tuple[str, ...]:
+        return "evaluation", self._plan.suite.name, planned.task.name, planned.contender.name
+
+    async def _solve_by_script(self, planned: PlannedRun, place: RunPlace) -> None:
+        async def solve() -> str:
+            code, output = await place.run_solution("solve.sh")
+            return f"exit code {code}\n{output}"
+
+        if planned.task.folder is None or not (planned.task.folder / "solution" / "solve.sh").is_file():
+            raise UsageError(f"The task {planned.task.name} has no solution/solve.sh.", "Write one.")
+        title = f"Solve {planned.task.name} by its solution"
+        await record(self._opener, planned.session_id, title, place.workspace, self._tags_of(planned), solve)
+
+    async def _check(self, planned: PlannedRun, place: RunPlace, status: str) -> EvaluationRun:
+        """Check what a run left, and record the outcome with everything that the run used."""
+        solution = await asyncio.to_thread(self._read_solution, planned, place)
+        solution = replace(solution, status=status or solution.status)
+
+        async def check() -> str:
+            reward, output = await _run_check(planned.task, place, solution)
+            own = {
+                one.name: await self._measure(one, replace(solution, reward=reward), planned)
+                for one in self._plan.metrics
+            }
+            return EvaluationRun(
+                task=solution.task, contender=solution.contender, repeat=solution.repeat,
+                session_id=solution.session_id, status=solution.status, reward=reward,
+                result=solution.result, check=output, cost_usd=solution.cost_usd,
+                input_tokens=solution.input_tokens, output_tokens=solution.output_tokens,
+                turns=solution.turns, seconds=solution.seconds, questions=solution.questions, own=own,
+                sandbur_version=VERSION,
+            ).model_dump_json()  # fmt: skip
+
+        title = f"Check {planned.label}"
+        tags = self._tags_of(planned)
+        text = await record(self._opener, planned.check_id, title, place.workspace, tags, check)
+        return EvaluationRun.model_validate_json(text)
+
+    async def _measure(self, metric: Metric, solution: Solution, planned: PlannedRun) -> float:
+        if not isinstance(metric, JudgeMetric):
+            return await metric.measure(solution)
+        agent = metric.make_agent(self._settings.store, self._env)
+        return float((await metric.judge(solution, planned.task.instruction, agent)).score)
+
+    def _read_solution(self, planned: PlannedRun, place: RunPlace) -> Solution:
+        """Return what a run left, from the store."""
+        account = read_account(self._store, planned.session_id)
+        usage, facts = account.standing.usage, facts_of(account)
+        history = self._store.show(planned.session_id).state.chat_history
+        answers = [message.text for message in history if message.role == "assistant" and message.text]
+        return Solution(
+            planned.task.name, planned.contender.name, planned.repeat, place.workspace, planned.session_id,
+            account.summary.status, answers[-1] if answers else "", usage.cost_usd, usage.input_tokens or 0,
+            usage.output_tokens or 0, usage.llm_calls, facts.active_ms / 1000, facts.asked,
+            history=tuple(history),
+        )  # fmt: skip
+
+
+def _find_first(several: BaseException) -> BaseException:
+    """Return the first error of several runs."""
+    while isinstance(several, BaseExceptionGroup):
+        several = cast("BaseExceptionGroup[BaseException]", several).exceptions[0]
+    return several
+
+
+async def _run_to_end(session: AgentSession[Any], message: str | None, at_call: int) -> RunResult[Any] | None:
+    """Run a session; with `at_call`, interrupt it once in the call of this number, and go on."""
+    if not at_call:
+        return await session.run(message)
+    started = 0
+    async with session.stream(message) as events:
+        async for event in events:
+            started += isinstance(event, ToolStarted)
+            if isinstance(event, ToolStarted) and started == at_call:
+                await session.interrupt()
+    result = session.result
+    return await session.run() if result is not None and result.status == "interrupted" else result
+
+
+async def _decide_all(session: AgentSession[Any], result: RunResult[Any] | None) -> RunResult[Any] | None:
+    """Deny what asks a person, and let the model find out what an interrupted call did."""
+    for _ in range(_MOST_DECISIONS):
+        if not session.pending:
+            break
+        result = await session.decide([_decide(call) for call in session.pending])
+    return result
+
+
+def _decide(call: PendingToolCall) -> CallDecision:
+    if call.kind == "approval":
+        return make_decision(call.call_id, "deny", _NOBODY)
+    return make_decision(call.call_id, "check")
+
+
+async def _run_check(task: Task, place: RunPlace, solution: Solution) -> tuple[float, str]:
+    """Return the reward and what the check printed; a function that finds no fitting work gives 0."""
+    if isinstance(task.check, str):
+        return await place.run_check()
+    try:
+        found = task.check(solution)
+        found = await found if inspect.isawaitable(found) else found
+    except _NO_WORK as error:
+        return 0.0, f"{type(error).__name__}: {error}"
+    return (1.0 if found is None else float(found)), ""
