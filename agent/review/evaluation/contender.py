@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ....actions.ports import Model
-from ....state.session import SandboxWish
+from ....actions.tools.functions.decorator import index_tools
+from ....state.session import SandboxWish, SpawnedBy
 from ....state.store.store import Store
 from ...config.load import load_settings
 from ...config.settings import Overrides, merge_overrides
@@ -20,6 +21,13 @@ from ...sdk.runs.stream import StreamedRun
 from ...sdk.session import AgentSession
 from ...sdk.stored_sessions import Opening
 from ...session.session import Session
+from .suites.task import Task
+
+_TOOL_SETTINGS = (
+    *("tools", "disallowed_tools", "groups", "available_groups", "mcp_servers", "memory"),
+    *("plan_proposals", "plan_notebook", "knowledge"),
+)
+"""The settings of an agent that give it tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +72,12 @@ class SessionOpener:
         timeout_s: float | None,
         model: Model | None,
         tags: tuple[str, ...],
+        parent: str | None = None,
+        task: Task | None = None,
     ) -> AbstractAsyncContextManager[AgentSession[Any]]:
-        """Return the session of a run as a context. `model` replaces the model of the contender."""
+        """Return the session of a run as a context. `model` replaces the model of the contender, and the
+        tools of `task` replace those of its agent. A session of `parent` is listed and deleted with it.
+        """
         settings: dict[str, Any] = {
             **contender.overrides,
             "cwd": workspace,
@@ -78,19 +90,46 @@ class SessionOpener:
             settings["model"] = contender.model
         if model is not None:
             definition = replace(definition or Definition(), model=model)
+        if task is not None and task.tools:
+            definition = _replace_tools(definition or Definition(), task)
+            settings["tools"] = tuple(tool.spec.name for tool in definition.tools)
         is_embedded = contender.is_of_program
         overrides = settings if definition is None else merge_overrides(definition.overrides, settings)
         loaded = load_settings(overrides, self.env, of_project=not is_embedded)
         runtime = Runtime(overrides, loaded, self.store, self.env, None, definition, is_embedded, overrides)
         rules = definition.run_rules if definition is not None else None
-        return _enter(runtime, session_id, rules or RunRules[str](), tags)
+        labels: dict[str, Any] = {"app": "", "user": "", "tags": tags}
+        if parent is not None:
+            name = "" if definition is None else definition.name
+            labels["spawned_by"] = SpawnedBy(session_id=parent, sequence=0, call_id="", agents=(name,))
+        return _enter(runtime, rules or RunRules[str](), Opening(session_id, None, None, labels))
+
+
+def _replace_tools(definition: Definition, task: Task) -> Definition:
+    """Return a definition that has the tools of a task and no others."""
+    kept = {key: one for key, one in definition.overrides.items() if key not in _TOOL_SETTINGS}
+    return replace(
+        definition,
+        overrides=kept,
+        tools=tuple(index_tools(task.tools).values()),
+        sources=(),
+        has_builtin_tools=False,
+        has_planning=False,
+        done_tool="",
+        flows=(),
+        skills=(),
+        knowledge=(),
+        memory_store=None,
+        agents=(),
+        handoffs=(),
+    )
 
 
 @asynccontextmanager
 async def _enter(
-    runtime: Runtime, session_id: str, rules: RunRules[Any], tags: tuple[str, ...]
+    runtime: Runtime, rules: RunRules[Any], opening: Opening
 ) -> AsyncGenerator[AgentSession[Any]]:
-    opening = Opening.of(session_id, None, None, {"tags": tags})
+    session_id = opening.session_id or ""
 
     async def close(session: Session, run: StreamedRun | None) -> None:
         if run is not None:

@@ -8,12 +8,12 @@ import inspect
 import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from ....actions.ports import Model
-from ....actions.ports.events import ToolStarted
-from ....state.calls import CallDecision
+from ....state.application import Usage
 from ....state.errors import UsageError, WrongType
 from ....state.session import SandboxWish
 from ....state.store.store import Store
@@ -25,24 +25,19 @@ from ...history.reports.run_report import facts_of
 from ...runtime.agent_definition import Definition
 from ...sdk.agent import Agent
 from ...sdk.arguments import forbid_loop
-from ...sdk.runs.pending import PendingToolCall
 from ...sdk.runs.result import RunResult
 from ...sdk.session import AgentSession
-from ...session.decisions import make_decision
 from .contender import Contender, SessionOpener
 from .measures.metrics import JudgeMetric, Metric
-from .records import read_record, record
 from .measures.result import EvaluationResult, EvaluationRun
+from .records import read_history, read_record, record
 from .run_place import RunPlace
-from .script_player import ScriptPlayer, read_script
+from .script_player import SCRIPTED, ScriptPlayer, read_script
 from .suites.suite import Suite
-from .suites.task import Solution, Task
+from .suites.task import Script, Solution, Task
+from .turns import UNFINISHED, run_turns
 
 _SPACE = uuid.UUID("6f5d6c1e-7a55-5c0b-9f0f-5a1d1f3c2b90")
-_NOBODY = "Nobody is here to approve this call. Solve the task without it."
-_FAILED = ("error", "rate_limited", "interrupted", "needs_approval", "needs_decision")
-"""How a run ends that is not at fault itself, or that has to go on."""
-_MOST_DECISIONS = 100
 _NO_WORK = (AssertionError, OSError, ValueError, LookupError)
 """What a check raises about work that is wrong or missing. Any other error is one of the check itself."""
 ORACLE = "oracle"
@@ -67,6 +62,11 @@ class PlannedRun:
     def check_id(self) -> str:
         """The session that records the check."""
         return f"{self.session_id}.check"
+
+    @property
+    def earlier_ids(self) -> tuple[str, ...]:
+        """The sessions that run in the workspace before."""
+        return tuple(f"{self.session_id}.{number}" for number in range(1, len(self.task.earlier) + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class EvaluationRunner:
             )
             await asyncio.to_thread(place.make)
             result = await self._solve(planned, place)
-            if result is not None and result.status in _FAILED:
+            if result is not None and result.status in UNFINISHED:
                 why = result.error.message if result.error is not None else f"its status is {result.status}"
                 self._open[planned.session_id] = why
                 self._report(f"{planned.label} has not ended: {why}")
@@ -181,26 +181,34 @@ class EvaluationRunner:
         """Run the session of a run, or go on with it; return None if it had ended before."""
         if planned.contender.name == ORACLE and planned.contender.definition is None:
             return await self._solve_by_script(planned, place)
+        task, result = planned.task, None
+        for number, earlier in enumerate(task.earlier):
+            session_id = planned.earlier_ids[number]
+            result = await self._run_session(planned, place, session_id, earlier.turns, earlier.script)
+            if result is not None and result.status in UNFINISHED:
+                return result
+        messages = (*task.turns, place.instruction)
+        return await self._run_session(planned, place, planned.session_id, messages, task.script)
+
+    async def _run_session(
+        self, planned: PlannedRun, place: RunPlace, session_id: str, messages: Sequence[str], script: Script
+    ) -> RunResult[Any] | None:
+        """Send what was not sent yet in one session of a run; return None if it had ended before."""
         player, model = None, None
         if planned.contender.is_scripted:
-            model = player = ScriptPlayer(read_script(planned.task.folder, place.translate))
-        async with self._open_session(planned, place, model) as session:
+            model = player = ScriptPlayer(read_script(planned.task, script, place.translate))
+        async with self._open_session(planned, place, session_id, model) as session:
             if player is not None:
                 player.count_replies = lambda: session.opened.state.usage.llm_calls
-            if session.history and session.opened.next_action == "prompt" and not session.pending:
-                return None
-            result = None
-            if not session.pending:
-                is_new = not session.history
-                at_call = planned.task.interrupt_at_call if is_new else 0
-                result = await _run_to_end(session, place.instruction if is_new else None, at_call)
-            return await _decide_all(session, result)
+            return await run_turns(session, messages, planned.task.interrupt_at_call)
 
-    def _open_session(self, planned: PlannedRun, place: RunPlace, model: Model | None) -> Any:
-        tags = self._tags_of(planned)
-        limit = planned.task.timeout_s
+    def _open_session(
+        self, planned: PlannedRun, place: RunPlace, session_id: str, model: Model | None
+    ) -> AbstractAsyncContextManager[AgentSession[Any]]:
+        task, tags = planned.task, self._tags_of(planned)
+        parent = None if session_id == planned.session_id else planned.session_id
         return self._opener.open_session(
-            planned.contender, planned.session_id, place.workspace, limit, model, tags
+            planned.contender, session_id, place.workspace, task.timeout_s, model, tags, parent, task
         )
 
     def _tags_of(self, planned: PlannedRun) -> tuple[str, ...]:
@@ -212,7 +220,8 @@ class EvaluationRunner:
             return f"exit code {code}\n{output}"
 
         if planned.task.folder is None or not (planned.task.folder / "solution" / "solve.sh").is_file():
-            raise UsageError(f"The task {planned.task.name} has no solution/solve.sh.", "Write one.")
+            hint = f"`-m {SCRIPTED}` plays its script." if planned.task.script else "Write one."
+            raise UsageError(f"The task {planned.task.name} has no solution/solve.sh.", hint)
         title = f"Solve {planned.task.name} by its solution"
         await record(self._opener, planned.session_id, title, place.workspace, self._tags_of(planned), solve)
 
@@ -225,8 +234,8 @@ class EvaluationRunner:
             solution = replace(solution, status=result.status)
 
         async def check() -> str:
-            reward, output = await _run_check(planned.task, place, solution)
-            own = {
+            reward, output, found = await _run_check(planned.task, place, solution)
+            own = found | {
                 one.name: await self._measure(one, replace(solution, reward=reward), planned)
                 for one in self._plan.metrics
             }
@@ -238,9 +247,9 @@ class EvaluationRunner:
                 turns=solution.turns, seconds=solution.seconds, questions=solution.questions, own=own,
             ).model_dump_json()  # fmt: skip
 
-        title = f"Check {planned.label}"
+        title, parent = f"Check {planned.label}", planned.session_id
         tags = self._tags_of(planned)
-        text = await record(self._opener, planned.check_id, title, place.workspace, tags, check)
+        text = await record(self._opener, planned.check_id, title, place.workspace, tags, check, parent)
         return EvaluationRun.model_validate_json(text)
 
     async def _measure(self, metric: Metric, solution: Solution, planned: PlannedRun) -> float:
@@ -252,13 +261,16 @@ class EvaluationRunner:
     def _read_solution(self, planned: PlannedRun, place: RunPlace) -> Solution:
         """Return what a run left, from the store."""
         account = read_account(self._store, planned.session_id)
-        usage, facts = account.standing.usage, facts_of(account)
+        earlier = [one for one in planned.earlier_ids if self._store.index.exists(one)]
+        accounts = [*(read_account(self._store, one) for one in earlier), account]
+        usage, facts = sum((one.standing.usage for one in accounts), Usage()), [*map(facts_of, accounts)]
         history = self._store.show(planned.session_id).state.chat_history
         answers = [message.text for message in history if message.role == "assistant" and message.text]
         return Solution(
             planned.task.name, planned.contender.name, planned.repeat, place.workspace, planned.session_id,
             account.summary.status, answers[-1] if answers else "", usage.cost_usd, usage.input_tokens or 0,
-            usage.output_tokens or 0, usage.llm_calls, facts.active_ms / 1000, facts.asked,
+            usage.output_tokens or 0, usage.llm_calls, sum(one.active_ms for one in facts) / 1000,
+            sum(one.asked for one in facts), history=read_history(self._store, planned.session_id),
         )  # fmt: skip
 
 
@@ -269,45 +281,20 @@ def _find_first(several: BaseException) -> BaseException:
     return several
 
 
-async def _run_to_end(session: AgentSession[Any], message: str | None, at_call: int) -> RunResult[Any] | None:
-    """Run a session; with `at_call`, interrupt it once in the call of this number, and go on."""
-    if not at_call:
-        return await session.run(message)
-    started = 0
-    async with session.stream(message) as events:
-        async for event in events:
-            started += isinstance(event, ToolStarted)
-            if isinstance(event, ToolStarted) and started == at_call:
-                await session.interrupt()
-    result = session.result
-    return await session.run() if result is not None and result.status == "interrupted" else result
-
-
-async def _decide_all(session: AgentSession[Any], result: RunResult[Any] | None) -> RunResult[Any] | None:
-    """Deny what asks a person, and let the model find out what an interrupted call did."""
-    for _ in range(_MOST_DECISIONS):
-        if not session.pending:
-            break
-        result = await session.decide([_decide(call) for call in session.pending])
-    return result
-
-
-def _decide(call: PendingToolCall) -> CallDecision:
-    if call.kind == "approval":
-        return make_decision(call.call_id, "deny", _NOBODY)
-    return make_decision(call.call_id, "check")
-
-
-async def _run_check(task: Task, place: RunPlace, solution: Solution) -> tuple[float, str]:
-    """Return the reward and what the check printed; a function that finds no fitting work gives 0."""
+async def _run_check(task: Task, place: RunPlace, solution: Solution) -> tuple[float, str, dict[str, float]]:
+    """Return the reward, what the check printed, and its metrics; a function that finds no fitting work
+    gives 0."""
     if isinstance(task.check, str):
-        return await place.run_check()
+        return *await place.run_check(), {}
     try:
         found = task.check(solution)
         found = await found if inspect.isawaitable(found) else found
     except _NO_WORK as error:
-        return 0.0, f"{type(error).__name__}: {error}"
-    return (1.0 if found is None else float(found)), ""
+        return 0.0, f"{type(error).__name__}: {error}", {}
+    if isinstance(found, Mapping):
+        own = {name: float(value) for name, value in found.items() if name != "reward"}
+        return float(found["reward"]), "", own
+    return (1.0 if found is None else float(found)), "", {}
 
 
 class Evaluator:

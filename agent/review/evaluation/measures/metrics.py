@@ -12,8 +12,8 @@ from pydantic import BaseModel, Field
 from .....actions.ports import Model
 from .....state.errors import SandburError, WrongType
 from ....sdk.agent import Agent
-from .statistics import measure_agreement
 from ..suites.task import Solution
+from .statistics import measure_agreement
 
 _MOST_FILE_BYTES = 20_000
 _MOST_FILES = 50
