@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from .....actions.tools.functions.function_tool import FunctionTool
 from .....actions.tools.functions.results import TaskComplete
@@ -170,4 +170,4 @@ def _read_arguments(text: str) -> dict[str, Any]:
         found = json.loads(text or "{}")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
