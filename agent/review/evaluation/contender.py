@@ -23,6 +23,8 @@ from ...sdk.stored_sessions import Opening
 from ...session.session import Session
 from .suites.task import Task
 
+_USER = "evaluation:"
+"""The start of the name of the user whose sessions a run has."""
 _TOOL_SETTINGS = (
     *("tools", "disallowed_tools", "groups", "available_groups", "mcp_servers", "memory"),
     *("plan_proposals", "plan_notebook", "knowledge"),
@@ -98,7 +100,13 @@ class SessionOpener:
         loaded = load_settings(overrides, self.env, of_project=not is_embedded)
         runtime = Runtime(overrides, loaded, self.store, self.env, None, definition, is_embedded, overrides)
         rules = definition.run_rules if definition is not None else None
-        labels: dict[str, Any] = {"app": "", "user": "", "tags": tags}
+        # What a model remembers about its user belongs to the run, and not to the person.
+        is_new = not self.store.index.exists(session_id)
+        labels: dict[str, Any] = {
+            "app": "",
+            "user": _USER + (parent or session_id) if is_new else "",
+            "tags": tags,
+        }
         if parent is not None:
             name = "" if definition is None else definition.name
             labels["spawned_by"] = SpawnedBy(session_id=parent, sequence=0, call_id="", agents=(name,))

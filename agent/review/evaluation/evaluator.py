@@ -271,6 +271,7 @@ class EvaluationRunner:
             account.summary.status, answers[-1] if answers else "", usage.cost_usd, usage.input_tokens or 0,
             usage.output_tokens or 0, usage.llm_calls, sum(one.active_ms for one in facts) / 1000,
             sum(one.asked for one in facts), history=read_history(self._store, planned.session_id),
+            earlier=tuple(read_history(self._store, one) for one in earlier),
         )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from typing import Self
 
 from .....state.errors import UsageError, WrongType
 from .injection import list_injections
+from .memory import list_memory_tasks
 from .task import Task
 from .task_folder import find_task_folders, read_task_folder
 from .tool_choice import list_tool_choices
@@ -16,6 +17,7 @@ _SHIPPED_FOLDERS: Mapping[str, Path] = {"smoke": Path(__file__).with_name("smoke
 _SHIPPED: Mapping[str, Callable[[str], Sequence[Task]]] = {
     "tool-choice": list_tool_choices,
     "injection": list_injections,
+    "memory": list_memory_tasks,
 }
 """Name of a suite -> what returns the tasks of a part of it, or of the whole for an empty text."""
 _SHIPPED_NAMES = (*_SHIPPED_FOLDERS, *_SHIPPED)

@@ -50,6 +50,8 @@ class Solution:
     """The reward of the check; 0 until the check has ended."""
     history: tuple[Message, ...] = field(default=(), repr=False)
     """The messages of the session in order, also those that a compression replaced."""
+    earlier: tuple[tuple[Message, ...], ...] = field(default=(), repr=False)
+    """The messages of each earlier session of the run."""
 
     @property
     def is_passed(self) -> bool:
