@@ -187,7 +187,7 @@ class EvaluationRunner:
             result = await self._run_session(planned, place, session_id, earlier.turns, earlier.script)
             if result is not None and result.status in UNFINISHED:
                 return result
-        messages = (*task.turns, place.instruction)
+        messages = (*map(place.translate, task.turns), place.instruction)
         return await self._run_session(planned, place, planned.session_id, messages, task.script)
 
     async def _run_session(

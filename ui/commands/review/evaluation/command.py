@@ -18,12 +18,15 @@ class EvalCommand(Command):
     GROUPS = ("result", "run", "limits", "place")
     EXAMPLES: ClassVar[tuple[Example, ...]] = (
         ("sandbur eval smoke -m scripted", "the shipped tasks, without a model"),
+        ("sandbur eval tool-choice -m A,B", "which functions two models call"),
         ("sandbur eval tasks/ -m A,B --repeats 5", "two models, five runs at each task"),
         ("sandbur eval tasks/ --oracle", "the tasks themselves: their solutions have to pass"),
         ("sandbur eval tasks/ -m A --json > base.json", "keep the result"),
         ("sandbur eval tasks/ -m B --baseline base.json", "exit code 4 if it is worse"),
     )
-    suite: str = word("DIR|SUITE", "a folder of tasks, or a shipped suite: smoke", "")
+    suite: str = word(
+        "DIR|SUITE", "a folder of tasks, or a shipped suite: smoke, tool-choice, injection, memory", ""
+    )
     repeats: int = flag("--repeats", "runs of each contender at each task (1)", 1, type=count, metavar="N")
     parallel: int = flag("--parallel", "runs at once (2)", 2, type=count, metavar="P")
     budget: float | None = flag(
