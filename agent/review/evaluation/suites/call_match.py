@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-Arguments = Mapping[str, Any]
-Call = tuple[str, Arguments]
+NamedCall = tuple[str, Mapping[str, Any]]
 """The name of a function, and its arguments or the values that are allowed for each."""
 _OPTIONAL = ""
 """Among the allowed values, it says that the argument may be missing."""
@@ -28,7 +27,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 def find_difference(
-    calls: Sequence[Call], right: Sequence[Call], schemas: Mapping[str, Mapping[str, Any]]
+    calls: Sequence[NamedCall], right: Sequence[NamedCall], schemas: Mapping[str, Mapping[str, Any]]
 ) -> str:
     """Return what is wrong with calls, in a sentence; empty if they match the right ones in any order.
 
@@ -67,11 +66,13 @@ def _choose_value(value: Any) -> Any:
     return [_choose_value(one) for one in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
-def _list_names(calls: Iterable[Call]) -> str:
+def _list_names(calls: Iterable[NamedCall]) -> str:
     return ", ".join(name for name, _ in calls) or "none"
 
 
-def _compare(call: Call, name: str, allowed: Mapping[str, Sequence[Any]], schema: Mapping[str, Any]) -> str:
+def _compare(
+    call: NamedCall, name: str, allowed: Mapping[str, Sequence[Any]], schema: Mapping[str, Any]
+) -> str:
     """Return what is wrong with one call; empty if it is right."""
     called, arguments = call
     if called != name:

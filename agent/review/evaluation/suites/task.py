@@ -103,7 +103,7 @@ class Task:
     earlier: tuple[EarlierSession, ...] = ()
     """Sessions that run in the same workspace before."""
     tools: Sequence[Tool | Callable[..., Any]] = ()
-    """Tools of the task. They replace the tools of the agent, apart from `read_result`, which reads on in a
+    """Tools of the task. They replace the tools of the agent, apart from the one that reads on in a
     long result; its model and instructions stay. A tool gets the workspace of its run from a `RunContext`."""
     script: Script = ()
     """What the model `scripted` plays; empty: `solution/script.json` of the folder."""

@@ -12,7 +12,7 @@ from typing import Any, cast
 from .....actions.tools.functions.function_tool import FunctionTool
 from .....actions.tools.functions.results import TaskComplete
 from .....state.errors import UsageError
-from .call_match import Call, choose_arguments, find_difference
+from .call_match import NamedCall, choose_arguments, find_difference
 from .task import Solution, Task
 
 _PACKAGE = "bfcl_eval"
@@ -69,7 +69,7 @@ class _Question:
     name: str
     text: str
     functions: tuple[Mapping[str, Any], ...]
-    right: tuple[Call, ...]
+    right: tuple[NamedCall, ...]
 
     @classmethod
     def of(cls, line: Mapping[str, Any], answers: Sequence[Mapping[str, Any]]) -> _Question:
@@ -82,7 +82,7 @@ class _Question:
         return {one["name"]: one["parameters"] for one in self.functions}
 
     @property
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[NamedCall]:
         """The calls that the data names first."""
         schemas = self.schemas
         return [(name, choose_arguments(allowed, schemas[name])) for name, allowed in self.right]
@@ -150,7 +150,7 @@ def _acknowledge(every_argument: dict[str, Any]) -> TaskComplete:
 class FirstCalls:
     """Checks the calls of the first reply with calls."""
 
-    right: tuple[Call, ...]
+    right: tuple[NamedCall, ...]
     """The right calls. Without any, no call is right."""
     schemas: Mapping[str, Mapping[str, Any]]
 
