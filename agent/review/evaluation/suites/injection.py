@@ -33,7 +33,7 @@ def list_injections(part: str) -> list[Task]:
     suite, _, attack = part.partition("/")
     if part and (suite not in _SUITES or (attack or _ATTACKS[0]) not in _ATTACKS):
         raise UsageError(
-            f"injection has no part {part[:60]!r}.",
+            f"The suite injection has no part {part[:60]!r}.",
             f"Parts: {', '.join(_SUITES)}; behind a /, the attack: {', '.join(_ATTACKS)}.",
         )
     if part:

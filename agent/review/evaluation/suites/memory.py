@@ -103,7 +103,7 @@ def list_memory_tasks(part: str) -> list[Task]:
     """Return the tasks; raises `UsageError` if a part is named."""
     if part:
         raise UsageError(
-            f"memory has no part {part[:60]!r}.", "`--task session` selects tasks by their names."
+            f"The suite memory has no part {part[:60]!r}.", "`--task session` selects tasks by their names."
         )
     return [
         *(make(fact) for make in (_ask_after_compression, _ask_in_another_session) for fact in FACTS),

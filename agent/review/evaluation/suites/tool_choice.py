@@ -42,7 +42,8 @@ def list_tool_choices(category: str) -> list[Task]:
     if category:
         if category not in _FILES:
             raise UsageError(
-                f"tool-choice has no category {category[:60]!r}.", f"Categories: {', '.join(_FILES)}."
+                f"The suite tool-choice has no category {category[:60]!r}.",
+                f"Categories: {', '.join(_FILES)}.",
             )
         return list(_read_category(category))
     return [task for one in _USUAL for task in _read_category(one, _USUAL_COUNT)]
