@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ....actions.ports import Model
-from ....state.session import SandboxWish
+from ....actions.tools.functions.decorator import index_tools
+from ....state.session import SandboxWish, SpawnedBy
 from ....state.store.store import Store
 from ...config.load import load_settings
 from ...config.settings import Overrides, merge_overrides
@@ -21,6 +22,15 @@ from ...sdk.session import AgentSession
 from ...sdk.stored_sessions import Opening
 from ...session.session import Session
 from .digests import digest_definition
+from .suites.task import Task
+
+_USER = "evaluation:"
+"""The start of the name of the user whose sessions a run has."""
+_TOOL_SETTINGS = (
+    *("tools", "disallowed_tools", "groups", "available_groups", "mcp_servers", "memory"),
+    *("plan_proposals", "plan_notebook", "knowledge"),
+)
+"""The settings of an agent that give it tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +75,29 @@ class SessionOpener:
         timeout_s: float | None,
         model: Model | None,
         tags: tuple[str, ...],
+        parent: str | None = None,
+        task: Task | None = None,
     ) -> AbstractAsyncContextManager[AgentSession[Any]]:
-        """Return the session of a run as a context. `model` replaces the model of the contender."""
+        """Return the session of a run as a context. `model` replaces the model of the contender, and the
+        tools of `task` replace those of its agent. A session of `parent` is listed and deleted with it.
+        """
+        if task is not None and task.tools:
+            definition = _replace_tools(contender.definition or Definition(), task)
+            contender = replace(contender, definition=definition)
         runtime = self.make_runtime(contender, workspace, timeout_s, model)
-        rules = contender.definition.run_rules if contender.definition is not None else None
-        return _enter(runtime, session_id, rules or RunRules[str](), tags)
+        definition = contender.definition
+        rules = definition.run_rules if definition is not None else None
+        # What a model remembers about its user belongs to the run, and not to the person.
+        is_new = not self.store.index.exists(session_id)
+        labels: dict[str, Any] = {
+            "app": "",
+            "user": _USER + (parent or session_id) if is_new else "",
+            "tags": tags,
+        }
+        if parent is not None:
+            name = "" if definition is None else definition.name
+            labels["spawned_by"] = SpawnedBy(session_id=parent, sequence=0, call_id="", agents=(name,))
+        return _enter(runtime, rules or RunRules[str](), Opening(session_id, None, None, labels))
 
     def make_runtime(
         self, contender: Contender, workspace: Path, timeout_s: float | None, model: Model | None = None
@@ -93,11 +121,33 @@ class SessionOpener:
         return Runtime(overrides, loaded, self.store, self.env, None, definition, is_embedded, overrides)
 
 
+def _replace_tools(definition: Definition, task: Task) -> Definition:
+    """Return a definition that has the tools of a task and no others."""
+    kept = {key: one for key, one in definition.overrides.items() if key not in _TOOL_SETTINGS}
+    tools = tuple(index_tools(task.tools).values())
+    kept["tools"] = tuple(tool.spec.name for tool in tools)
+    return replace(
+        definition,
+        overrides=kept,
+        tools=tools,
+        sources=(),
+        has_builtin_tools=False,
+        has_planning=False,
+        done_tool="",
+        flows=(),
+        skills=(),
+        knowledge=(),
+        memory_store=None,
+        agents=(),
+        handoffs=(),
+    )
+
+
 @asynccontextmanager
 async def _enter(
-    runtime: Runtime, session_id: str, rules: RunRules[Any], tags: tuple[str, ...]
+    runtime: Runtime, rules: RunRules[Any], opening: Opening
 ) -> AsyncGenerator[AgentSession[Any]]:
-    opening = Opening.of(session_id, None, None, {"tags": tags})
+    session_id = opening.session_id or ""
 
     async def close(session: Session, run: StreamedRun | None) -> None:
         if run is not None:

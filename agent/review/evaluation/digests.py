@@ -33,7 +33,9 @@ def describe_function(function: Callable[..., Any]) -> str:
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType):
         digest = getattr(function, "digest", "")
-        return f"{name} {digest}" if isinstance(digest, str) else name
+        call = getattr(type(function).__call__, "__code__", None)
+        body = _hash(_describe_code(call)) if isinstance(call, CodeType) else ""
+        return f"{name} {digest if isinstance(digest, str) else ''} {body}".rstrip()
     captured: list[Any] = [*(getattr(function, "__defaults__", None) or ())]
     captured += [_read_cell(cell) for cell in getattr(function, "__closure__", None) or ()]
     captured = [None if isinstance(one, _CHANGING) else one for one in captured]

@@ -33,6 +33,11 @@ class PlannedRun:
         """The session that records the check."""
         return f"{self.session_id}.check"
 
+    @property
+    def earlier_ids(self) -> tuple[str, ...]:
+        """The sessions that run in the workspace before."""
+        return tuple(f"{self.session_id}.{number}" for number in range(1, len(self.task.earlier) + 1))
+
 
 @dataclass(frozen=True, slots=True)
 class EvaluationPlan:

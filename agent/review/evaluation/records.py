@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from operator import attrgetter
 from pathlib import Path
 
 from ....actions.ports import ModelEvent, ModelRequest, Reply
 from ....state.application import Usage
 from ....state.conversation.messages import Message, Text
 from ....state.errors import SandburError
+from ....state.store.recording import list_messages
 from ....state.store.store import Store
 from ...runtime.agent_definition import Definition
 from .contender import Contender, SessionOpener
@@ -38,18 +40,25 @@ class RecordingModel:
 
 
 async def record(
-    opener: SessionOpener, session_id: str, title: str, workspace: Path, tags: tuple[str, ...], find: Find
+    opener: SessionOpener,
+    session_id: str,
+    title: str,
+    workspace: Path,
+    tags: tuple[str, ...],
+    find: Find,
+    parent: str | None = None,
 ) -> str:
     """Return what a function finds, or what an earlier process recorded; a kill in between finds it again.
 
-    An error of the function is raised, and nothing is recorded.
+    The session is listed and deleted with the session `parent`. An error of the function is raised, and
+    nothing is recorded.
     """
     if (found := read_record(opener.store, session_id)) is not None:
         return found
     model = RecordingModel(_MODEL, await find())
     definition = Definition(instructions="", has_builtin_tools=False, has_planning=False)
     contender = Contender("record", definition=definition, is_of_program=True)
-    async with opener.open_session(contender, session_id, workspace, None, model, tags) as session:
+    async with opener.open_session(contender, session_id, workspace, None, model, tags, parent) as session:
         result = await session.run(None if session.history else title)
     if result.error is not None or not result.text:
         message = result.error.message if result.error is not None else f"its status is {result.status}"
@@ -69,3 +78,9 @@ def read_record(store: Store, session_id: str) -> str | None:
 def is_record(store: Store, session_id: str) -> bool:
     """Return whether a session only records what a function found."""
     return store.index.settings(session_id).model == _MODEL
+
+
+def read_history(store: Store, session_id: str) -> tuple[Message, ...]:
+    """Return the messages of a session in order, also those that a compression replaced."""
+    found = sorted(list_messages(store.database, session_id), key=attrgetter("row"))
+    return tuple(one.message for one in found if one.message is not None)

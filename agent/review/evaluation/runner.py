@@ -6,37 +6,32 @@ import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from contextlib import AbstractAsyncContextManager
 from typing import Any, cast
 
 from ....actions.ports import Model
-from ....actions.ports.events import ToolStarted
-from ....state.calls import CallDecision
+from ....state.application import Usage
 from ....state.errors import UsageError
 from ....state.store.store import Store
 from ...config.settings import Settings
 from ...history.reports.read_report import read_account
 from ...history.reports.run_report import facts_of
 from ...runtime.version import VERSION
-from ...sdk.runs.pending import PendingToolCall
 from ...sdk.runs.result import RunResult
 from ...sdk.session import AgentSession
-from ...session.decisions import make_decision
 from .contender import SessionOpener
 from .measures.metrics import JudgeMetric, Metric
 from .measures.result import EvaluationResult, EvaluationRun
 from .plan import EvaluationPlan, PlannedRun
-from .records import read_record, record
+from .records import read_history, read_record, record
 from .run_place import RunPlace
-from .script_player import ScriptPlayer, read_script
-from .suites.task import Solution, Task
+from .script_player import SCRIPTED, ScriptPlayer, read_script
+from .suites.task import Script, Solution, Task
+from .turns import UNFINISHED, run_turns
 from .workers import WorkerRuns
 
-_NOBODY = "Nobody is here to approve this call. Solve the task without it."
-_FAILED = ("error", "rate_limited", "interrupted", "needs_approval", "needs_decision")
-"""How a run ends that is not at fault itself, or that has to go on."""
 _OPEN = "open:"
 """What the status of a run that has not ended begins with."""
-_MOST_DECISIONS = 100
 _NO_WORK = (AssertionError, OSError, ValueError, LookupError)
 """What a check raises about work that is wrong or missing. Any other error is one of the check itself."""
 ORACLE = "oracle"
@@ -140,7 +135,7 @@ class EvaluationRunner:
             if end != "decide":
                 return f"{_OPEN}{end}"
         result = await self._solve(planned, place)
-        if result is None or result.status not in _FAILED:
+        if result is None or result.status not in UNFINISHED:
             return "" if result is None else result.status
         why = result.error.message if result.error is not None else f"its status is {result.status}"
         return f"{_OPEN}{why}"
@@ -149,26 +144,34 @@ class EvaluationRunner:
         """Run the session of a run, or go on with it; return None if it had ended before."""
         if planned.contender.name == ORACLE and planned.contender.definition is None:
             return await self._solve_by_script(planned, place)
+        task, result = planned.task, None
+        for number, earlier in enumerate(task.earlier):
+            session_id = planned.earlier_ids[number]
+            result = await self._run_session(planned, place, session_id, earlier.turns, earlier.script)
+            if result is not None and result.status in UNFINISHED:
+                return result
+        messages = (*map(place.translate, task.turns), place.instruction)
+        return await self._run_session(planned, place, planned.session_id, messages, task.script)
+
+    async def _run_session(
+        self, planned: PlannedRun, place: RunPlace, session_id: str, messages: Sequence[str], script: Script
+    ) -> RunResult[Any] | None:
+        """Send what was not sent yet in one session of a run; return None if it had ended before."""
         player, model = None, None
         if planned.contender.is_scripted:
-            model = player = ScriptPlayer(read_script(planned.task.folder, place.translate))
-        async with self._open_session(planned, place, model) as session:
+            model = player = ScriptPlayer(read_script(planned.task, script, place.translate))
+        async with self._open_session(planned, place, session_id, model) as session:
             if player is not None:
                 player.count_replies = lambda: session.opened.state.usage.llm_calls
-            if session.history and session.opened.next_action == "prompt" and not session.pending:
-                return None
-            result = None
-            if not session.pending:
-                is_new = not session.history
-                at_call = planned.task.interrupt_at_call if is_new else 0
-                result = await _run_to_end(session, place.instruction if is_new else None, at_call)
-            return await _decide_all(session, result)
+            return await run_turns(session, messages, planned.task.interrupt_at_call)
 
-    def _open_session(self, planned: PlannedRun, place: RunPlace, model: Model | None) -> Any:
-        tags = self._tags_of(planned)
-        limit = planned.task.timeout_s
+    def _open_session(
+        self, planned: PlannedRun, place: RunPlace, session_id: str, model: Model | None
+    ) -> AbstractAsyncContextManager[AgentSession[Any]]:
+        task, tags = planned.task, self._tags_of(planned)
+        parent = None if session_id == planned.session_id else planned.session_id
         return self._opener.open_session(
-            planned.contender, planned.session_id, place.workspace, limit, model, tags
+            planned.contender, session_id, place.workspace, task.timeout_s, model, tags, parent, task
         )
 
     def _tags_of(self, planned: PlannedRun) -> tuple[str, ...]:
@@ -180,7 +183,8 @@ class EvaluationRunner:
             return f"exit code {code}\n{output}"
 
         if planned.task.folder is None or not (planned.task.folder / "solution" / "solve.sh").is_file():
-            raise UsageError(f"The task {planned.task.name} has no solution/solve.sh.", "Write one.")
+            hint = f"`-m {SCRIPTED}` plays its script." if planned.task.script else "Write one."
+            raise UsageError(f"The task {planned.task.name} has no solution/solve.sh.", hint)
         title = f"Solve {planned.task.name} by its solution"
         await record(self._opener, planned.session_id, title, place.workspace, self._tags_of(planned), solve)
 
@@ -190,8 +194,8 @@ class EvaluationRunner:
         solution = replace(solution, status=status or solution.status)
 
         async def check() -> str:
-            reward, output = await _run_check(planned.task, place, solution)
-            own = {
+            reward, output, found = await _run_check(planned.task, place, solution)
+            own = found | {
                 one.name: await self._measure(one, replace(solution, reward=reward), planned)
                 for one in self._plan.metrics
             }
@@ -204,9 +208,9 @@ class EvaluationRunner:
                 sandbur_version=VERSION,
             ).model_dump_json()  # fmt: skip
 
-        title = f"Check {planned.label}"
+        title, parent = f"Check {planned.label}", planned.session_id
         tags = self._tags_of(planned)
-        text = await record(self._opener, planned.check_id, title, place.workspace, tags, check)
+        text = await record(self._opener, planned.check_id, title, place.workspace, tags, check, parent)
         return EvaluationRun.model_validate_json(text)
 
     async def _measure(self, metric: Metric, solution: Solution, planned: PlannedRun) -> float:
@@ -218,14 +222,17 @@ class EvaluationRunner:
     def _read_solution(self, planned: PlannedRun, place: RunPlace) -> Solution:
         """Return what a run left, from the store."""
         account = read_account(self._store, planned.session_id)
-        usage, facts = account.standing.usage, facts_of(account)
+        earlier = [one for one in planned.earlier_ids if self._store.index.exists(one)]
+        accounts = [*(read_account(self._store, one) for one in earlier), account]
+        usage, facts = sum((one.standing.usage for one in accounts), Usage()), [*map(facts_of, accounts)]
         history = self._store.show(planned.session_id).state.chat_history
         answers = [message.text for message in history if message.role == "assistant" and message.text]
         return Solution(
             planned.task.name, planned.contender.name, planned.repeat, place.workspace, planned.session_id,
             account.summary.status, answers[-1] if answers else "", usage.cost_usd, usage.input_tokens or 0,
-            usage.output_tokens or 0, usage.llm_calls, facts.active_ms / 1000, facts.asked,
-            history=tuple(history),
+            usage.output_tokens or 0, usage.llm_calls, sum(one.active_ms for one in facts) / 1000,
+            sum(one.asked for one in facts), history=read_history(self._store, planned.session_id),
+            earlier=tuple(read_history(self._store, one) for one in earlier),
         )  # fmt: skip
 
 
@@ -236,42 +243,17 @@ def _find_first(several: BaseException) -> BaseException:
     return several
 
 
-async def _run_to_end(session: AgentSession[Any], message: str | None, at_call: int) -> RunResult[Any] | None:
-    """Run a session; with `at_call`, interrupt it once in the call of this number, and go on."""
-    if not at_call:
-        return await session.run(message)
-    started = 0
-    async with session.stream(message) as events:
-        async for event in events:
-            started += isinstance(event, ToolStarted)
-            if isinstance(event, ToolStarted) and started == at_call:
-                await session.interrupt()
-    result = session.result
-    return await session.run() if result is not None and result.status == "interrupted" else result
-
-
-async def _decide_all(session: AgentSession[Any], result: RunResult[Any] | None) -> RunResult[Any] | None:
-    """Deny what asks a person, and let the model find out what an interrupted call did."""
-    for _ in range(_MOST_DECISIONS):
-        if not session.pending:
-            break
-        result = await session.decide([_decide(call) for call in session.pending])
-    return result
-
-
-def _decide(call: PendingToolCall) -> CallDecision:
-    if call.kind == "approval":
-        return make_decision(call.call_id, "deny", _NOBODY)
-    return make_decision(call.call_id, "check")
-
-
-async def _run_check(task: Task, place: RunPlace, solution: Solution) -> tuple[float, str]:
-    """Return the reward and what the check printed; a function that finds no fitting work gives 0."""
+async def _run_check(task: Task, place: RunPlace, solution: Solution) -> tuple[float, str, dict[str, float]]:
+    """Return the reward, what the check printed, and its metrics; a function that finds no fitting work
+    gives 0."""
     if isinstance(task.check, str):
-        return await place.run_check()
+        return *await place.run_check(), {}
     try:
         found = task.check(solution)
         found = await found if inspect.isawaitable(found) else found
     except _NO_WORK as error:
-        return 0.0, f"{type(error).__name__}: {error}"
-    return (1.0 if found is None else float(found)), ""
+        return 0.0, f"{type(error).__name__}: {error}", {}
+    if isinstance(found, Mapping):
+        own = {name: float(value) for name, value in found.items() if name != "reward"}
+        return float(found["reward"]), "", own
+    return (1.0 if found is None else float(found)), "", {}

@@ -1,4 +1,4 @@
-"""The model `scripted`: plays the replies in `solution/script.json` of a task, without a real model."""
+"""The model `scripted`: plays the replies in the script of a task, without a real model."""
 
 from __future__ import annotations
 
@@ -12,33 +12,44 @@ from ....actions.ports.events import TextDelta
 from ....state.application import Usage
 from ....state.conversation.messages import Block, Message, Text, ToolUse
 from ....state.errors import UsageError
+from .suites.task import Script, Task
 from .suites.task_folder import SCRIPT
 
 SCRIPTED = "scripted"
 """The name of the model."""
 _BYTES_PER_TOKEN = 4
+_SUMMARY = "Earlier messages."
 _AGAIN = ("unknown", "interrupted")
 _FORM = 'A reply is a text, or {"text": "...", "calls": [{"tool": "NAME", "arguments": {...}}]}.'
 
 
-def read_script(folder: Path | None, translate: Callable[[str], str]) -> list[tuple[str, list[ToolUse]]]:
-    """Return the replies in the script of a task; raises `UsageError` with the path and the number of a reply
-    that is wrong."""
-    if folder is None or not (path := folder / SCRIPT).is_file():
-        raise UsageError(
-            f"The task {folder or 'of a program'} has no {SCRIPT}.",
-            f"The model `{SCRIPTED}` plays this file.",
-        )
+def read_script(
+    task: Task, script: Script, translate: Callable[[str], str]
+) -> list[tuple[str, list[ToolUse]]]:
+    """Return the replies of a script of a task; if it is empty, those of its folder. Raises `UsageError` with
+    the place and the number of a reply that is wrong."""
+    place: str | Path = f"The script of the task {task.name}"
+    replies: Any = list(script() if callable(script) else script)
+    if not replies:
+        if task.folder is None or not (path := task.folder / SCRIPT).is_file():
+            raise UsageError(
+                f"The task {task.folder or task.name} has no {SCRIPT}.",
+                f"The model `{SCRIPTED}` plays this file.",
+            )
+        place, replies = path, _read_file(path, translate)
+    if not isinstance(replies, list) or not replies:
+        raise UsageError(f"{place} is not a list of replies.", _FORM)
+    return [_read_reply(place, number, one) for number, one in enumerate(cast("list[Any]", replies), 1)]
+
+
+def _read_file(path: Path, translate: Callable[[str], str]) -> Any:
     try:
-        replies = json.loads(translate(path.read_text("utf-8")))
+        return json.loads(translate(path.read_text("utf-8")))
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {error}.", _FORM) from None
-    if not isinstance(replies, list) or not replies:
-        raise UsageError(f"{path} is not a list of replies.", _FORM)
-    return [_read_reply(path, number, one) for number, one in enumerate(cast("list[Any]", replies), 1)]
 
 
-def _read_reply(path: Path, number: int, given: Any) -> tuple[str, list[ToolUse]]:
+def _read_reply(place: str | Path, number: int, given: Any) -> tuple[str, list[ToolUse]]:
     if isinstance(given, str):
         return given, []
     try:
@@ -53,7 +64,7 @@ def _read_reply(path: Path, number: int, given: Any) -> tuple[str, list[ToolUse]
         if not isinstance(text := given.get("text", ""), str) or not (text or calls):
             raise TypeError
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise UsageError(f"{path}: reply {number} is {json.dumps(given)[:80]}.", _FORM) from None
+        raise UsageError(f"{place}: reply {number} is {json.dumps(given)[:80]}.", _FORM) from None
     return text, calls
 
 
@@ -77,6 +88,11 @@ class ScriptPlayer:
         """Do nothing: the model holds no resource."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        if request.purpose == "summary":
+            # It is no reply of the script, so it does not count as one.
+            summary = Message(role="assistant", origin="model", blocks=(Text(text=_SUMMARY),))
+            yield Reply(summary, "stop", Usage())
+            return
         number = self.count_replies()
         position = number - _count_repeated(request)
         text, calls = self._replies[min(position, len(self._replies) - 1)]

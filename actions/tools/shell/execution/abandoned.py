@@ -41,10 +41,16 @@ def end_abandoned(scratch: Path) -> int:
     """Kill the processes of abandoned calls, and return their number. `scratch` contains a folder for each
     session.
     """
-    markers = [
-        mark for started in scratch.glob(f"*/*/{STARTED}") if (mark := _find_abandoned_marker(started))
-    ]
+    calls = (call for session in _list_folders(scratch) for call in _list_folders(session))
+    markers = [mark for call in calls if (mark := _find_abandoned_marker(call / STARTED))]
     return kill_marked(*markers) if markers else 0
+
+
+def _list_folders(folder: Path) -> list[Path]:
+    """Return what is in a folder. Other sessions remove theirs at any moment, so a missing one is empty."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return list(folder.iterdir())
+    return []
 
 
 def _find_abandoned_marker(started: Path) -> str:

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
 from .....state.errors import UsageError, WrongType
 from .....state.store.store import Store
 from ....config.load import load_settings
+from .injection import list_injections
+from .memory import list_memory_tasks
 from .recorded import CompareOutcomes, find_sessions, read_tasks
 from .task import Task
 from .task_folder import find_task_folders, read_task_folder
+from .tool_choice import list_tool_choices
 
-_SHIPPED = Path(__file__).parent
-_SHIPPED_NAMES = ("smoke",)
+_SHIPPED_FOLDERS: Mapping[str, Path] = {"smoke": Path(__file__).with_name("smoke")}
+_SHIPPED: Mapping[str, Callable[[str], Sequence[Task]]] = {
+    "tool-choice": list_tool_choices,
+    "injection": list_injections,
+    "memory": list_memory_tasks,
+}
+"""Name of a suite -> what returns the tasks of a part of it, or of the whole for an empty text."""
+_SHIPPED_NAMES = (*_SHIPPED_FOLDERS, *_SHIPPED)
 _MOST_NAME_CHARS = 100
 
 
@@ -105,16 +114,24 @@ class Suite:
 
     @classmethod
     def shipped(cls, name: str) -> Self:
-        """Return a suite of this package, such as `smoke`; raises `UsageError` for an unknown name."""
-        if name not in _SHIPPED_NAMES:
-            raise UsageError(f"There is no suite {name!r}.", f"Shipped: {', '.join(_SHIPPED_NAMES)}.")
-        return cls.from_folder(_SHIPPED / name)
+        """Return a suite of this package, such as `smoke`, or a part of one, such as
+        `tool-choice/live_multiple`; raises `UsageError` for an unknown name."""
+        first, _, part = name.partition("/")
+        if first in _SHIPPED:
+            return cls(_SHIPPED[first](part), name)
+        if name in _SHIPPED_FOLDERS:
+            return cls.from_folder(_SHIPPED_FOLDERS[name])
+        raise UsageError(f"There is no suite {name!r}.", f"Shipped: {', '.join(_SHIPPED_NAMES)}.")
 
     @classmethod
     def find(cls, word: str) -> Self:
-        """Return the suite that a person names: a folder, or the name of a shipped suite."""
-        is_folder = Path(word).expanduser().is_dir()
-        return cls.shipped(word) if word in _SHIPPED_NAMES and not is_folder else cls.from_folder(word)
+        """Return the suite that a person names: a folder, or the name of a shipped suite or of a part."""
+        is_shipped = word.partition("/")[0] in _SHIPPED or word in _SHIPPED_FOLDERS
+        return (
+            cls.shipped(word)
+            if is_shipped and not Path(word).expanduser().is_dir()
+            else cls.from_folder(word)
+        )
 
     def select(self, names: Sequence[str]) -> Self:
         """Return a suite with the tasks of these names, or below a folder of such a name."""

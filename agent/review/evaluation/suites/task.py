@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import CodeType
+from typing import Any
 
+from .....actions.ports import Tool
+from .....actions.tools.functions.decorator import index_tools
 from .....state.conversation.messages import Message
 from .....state.errors import UsageError, WrongType
 from ..digests import describe_function
@@ -45,7 +50,9 @@ class Solution:
     reward: float = 0.0
     """The reward of the check; 0 until the check has ended."""
     history: tuple[Message, ...] = field(default=(), repr=False)
-    """The messages of the session in order."""
+    """The messages of the session in order, also those that a compression replaced."""
+    earlier: tuple[tuple[Message, ...], ...] = field(default=(), repr=False)
+    """The messages of each earlier session of the run."""
 
     @property
     def is_passed(self) -> bool:
@@ -56,9 +63,23 @@ class Solution:
         return self.input_tokens + self.output_tokens
 
 
-CheckResult = bool | float | int | None
-"""A number is the reward, True is 1, False is 0. None means that the check raised no `AssertionError`: 1."""
+CheckResult = bool | float | int | None | Mapping[str, float]
+"""A number is the reward, True is 1, False is 0. None means that the check raised no `AssertionError`: 1. A
+mapping has `reward`; its other numbers are metrics of the run."""
 CheckFunction = Callable[[Solution], CheckResult | Awaitable[CheckResult]]
+
+Script = Sequence[Any] | Callable[[], Sequence[Any]]
+"""The replies that the model `scripted` plays, in the form of `solution/script.json`, or a function that
+returns them."""
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierSession:
+    """A session in the workspace of a run, before the one that is checked."""
+
+    turns: tuple[str, ...]
+    """The messages of the person, in order. Each is sent when the one before has its answer."""
+    script: Script = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +99,15 @@ class Task:
     check_timeout_s: float = CHECK_S
     interrupt_at_call: int = 0
     """The tool call, from 1, in which the evaluation interrupts a run once before it goes on; 0: none."""
+    turns: tuple[str, ...] = ()
+    """Messages and commands such as `/compact`, which are sent in the same session before the instruction."""
+    earlier: tuple[EarlierSession, ...] = ()
+    """Sessions that run in the same workspace before."""
+    tools: Sequence[Tool | Callable[..., Any]] = ()
+    """Tools of the task. They replace the tools of the agent, apart from the one that reads on in a
+    long result; its model and instructions stay. A tool gets the workspace of its run from a `RunContext`."""
+    script: Script = ()
+    """What the model `scripted` plays; empty: `solution/script.json` of the folder."""
     folder: Path | None = None
     """The folder of the task, for a task from a folder; None for others."""
     notices: tuple[str, ...] = ()
@@ -92,6 +122,9 @@ class Task:
             raise UsageError(
                 f"The task {self.instruction[:40]!r} has no check.", "Write check=... in Task(...)."
             )
+        for message in (*self.turns, *(turn for one in self.earlier for turn in one.turns)):
+            if not isinstance(message, str) or not message.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise WrongType("Task: `turns` takes texts that are not empty.", 'Write turns=("...",).')
         for path in self.files:
             if Path(path).is_absolute() or ".." in Path(path).parts or not path:
                 raise UsageError(f"The file {path!r} of a task is outside of its workspace.")
@@ -112,6 +145,12 @@ class Task:
         check = self.check if isinstance(self.check, str) else describe_function(self.check)
         limits = f"{self.timeout_s} {self.check_timeout_s} {self.interrupt_at_call}"
         parts = [self.name.encode(), self.instruction.encode(), check.encode(), limits.encode()]
+        talk = [self.turns, *(one.turns for one in self.earlier)]
+        if any(talk):
+            parts.append(json.dumps(talk).encode())
+        for name, tool in index_tools(self.tools).items():
+            spec = tool.spec
+            parts.append(json.dumps([name, spec.description, spec.parameters], default=str).encode())
         for path, content in sorted(self.files.items()):
             parts += [path.encode(), content.encode() if isinstance(content, str) else content]
         if self.folder is not None:

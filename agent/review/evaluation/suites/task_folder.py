@@ -12,6 +12,7 @@ from .task import CHECK_S, RUN_S, Task
 
 RECORD = "task.toml"
 _INSTRUCTION = "instruction.md"
+_TURNS = "turns"
 _TEST = Path("tests", "test.sh")
 _IMAGE = ("Dockerfile", "docker-compose.yaml", "docker-compose.yml")
 ENVIRONMENT = "environment"
@@ -45,11 +46,22 @@ def read_task_folder(folder: Path, name: str) -> Task:
         instruction.strip(),
         name=name,
         folder=folder,
+        turns=_read_turns(folder),
         timeout_s=_read_seconds(toml, record, "agent", "timeout_sec") or RUN_S,
         check_timeout_s=_read_seconds(toml, record, "verifier", "timeout_sec") or CHECK_S,
         interrupt_at_call=_read_call(toml, record),
         notices=tuple(_list_notices(folder)),
     )
+
+
+def _read_turns(folder: Path) -> tuple[str, ...]:
+    """Return the messages before the instruction: the files in `turns/`, by name."""
+    files = sorted((folder / _TURNS).glob("*.md"))
+    turns = tuple(_read_text(path).strip() for path in files)
+    for path, turn in zip(files, turns, strict=True):
+        if not turn:
+            raise UsageError(f"{path} is empty.", "Write what the person says before the instruction.")
+    return turns
 
 
 def _read_record(path: Path) -> Mapping[str, Any]:

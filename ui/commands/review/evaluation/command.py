@@ -18,13 +18,17 @@ class EvalCommand(Command):
     GROUPS = ("result", "run", "limits", "place")
     EXAMPLES: ClassVar[tuple[Example, ...]] = (
         ("sandbur eval smoke -m scripted", "the shipped tasks, without a model"),
+        ("sandbur eval tool-choice -m A,B", "which functions two models call"),
         ("sandbur eval tasks/ -m A,B --repeats 5", "two models, five runs at each task"),
         ("sandbur eval tasks/ --oracle", "the tasks themselves: their solutions have to pass"),
         ("sandbur eval tasks/ -m A --json > base.json", "keep the result"),
         ("sandbur eval tasks/ -m B --baseline base.json", "exit code 4 if it is worse"),
         ("sandbur eval --compare old.json,new.json", "two results side by side, without a run"),
     )
-    suite: str = word("DIR|SUITE", "a folder of tasks, or a shipped suite: smoke", "", nargs="?")
+    suite: str = word(
+        "DIR|SUITE", "a folder of tasks, or a shipped suite: smoke, tool-choice, injection, memory", "",
+        nargs="?",
+    )  # fmt: skip
     sessions: tuple[str, ...] = flag(
         "--sessions", "past sessions as tasks, by id or tag, in place of a suite", (), type=names,
         metavar="ID,TAG",

@@ -99,7 +99,11 @@ def test_a_deleted_session_takes_its_workspace_with_it(command: Command) -> None
     session_id = json.loads(done.out)["tasks"][0]["runs"][0]["session_id"]
     workspace = command.folder / "data-evaluations" / session_id / "app"
     assert (workspace / "hello.txt").read_text() == "hello\n"
+    listed = command.run("sessions", "list", "--json")
+    assert [one["id"] for one in json.loads(listed.out)] == [session_id]
+    assert command.run("sessions", "show", f"{session_id}.check").code == 0
     assert command.run("sessions", "delete", session_id).code == 0
+    assert command.run("sessions", "show", f"{session_id}.check").code != 0
     assert not workspace.parent.exists()
 
 

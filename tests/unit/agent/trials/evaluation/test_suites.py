@@ -29,6 +29,14 @@ def test_a_folder_of_folders_is_a_suite(tmp_path: Path) -> None:
     assert [task.name for task in suite.select(["b"])] == ["b/two"]
 
 
+def test_files_in_turns_are_messages_before_the_instruction(tmp_path: Path) -> None:
+    folder = make_task(tmp_path, **{"turns/2.md": "second\n", "turns/1.md": "first\n"})
+    assert Suite.from_folder(folder).tasks[0].turns == ("first", "second")
+    (folder / "turns" / "3.md").write_text("\n")
+    with pytest.raises(UsageError, match=r"3\.md is empty"):
+        Suite.from_folder(folder)
+
+
 def test_a_folder_with_one_task_is_a_suite_of_one(tmp_path: Path) -> None:
     assert [task.name for task in Suite.from_folder(make_task(tmp_path))] == ["one"]
 
