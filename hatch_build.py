@@ -1,4 +1,4 @@
-"""The build hook: adds `sandbur.py`, the man page and the completion scripts to the wheel."""
+"""The build hook: adds `sandbur.py`, public modules, the man page and completion scripts to the wheel."""
 
 import os
 import subprocess
@@ -9,6 +9,12 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+PUBLIC = {
+    "testing.py": "agent/sdk/testing/public/testing.py",
+    "inspect.py": "agent/review/evaluation/adapters/public/inspect.py",
+    "harbor.py": "agent/review/evaluation/adapters/public/harbor.py",
+}
+"""The public modules of the package -> where they are in the sources."""
 SHARED = {
     "share/man/man1/sandbur.1": "manual.man_page(tuple(manual.sections()))",
     "share/bash-completion/completions/sandbur": "scripts.script('bash')",
@@ -32,7 +38,8 @@ class FaceHook(BuildHookInterface[Any]):
         # An editable install imports `sandbur.py` from the checkout; a copy in site-packages would hide it.
         if version == "standard":
             build_data["force_include"]["sandbur.py"] = "sandbur/__init__.py"
-            build_data["force_include"]["agent/sdk/testing/public/testing.py"] = "sandbur/testing.py"
+            for name, source in PUBLIC.items():
+                build_data["force_include"][source] = f"sandbur/{name}"
             build_data["force_include"]["ui/__main__.py"] = "sandbur/__main__.py"
             build_data["force_include"]["state/py.typed"] = "sandbur/py.typed"
             self._folder = TemporaryDirectory(prefix="sandbur-build-")
@@ -71,9 +78,8 @@ def link_package(root: Path) -> None:
     package = root / ".editable" / "sandbur"
     package.mkdir(parents=True, exist_ok=True)
     names = {name: name for name in ("agent", "actions", "state", "ui")}
-    names |= {
+    names |= PUBLIC | {
         "__init__.py": "sandbur.py",
-        "testing.py": "agent/sdk/testing/public/testing.py",
         "py.typed": "state/py.typed",
     }
     for name, source in names.items():

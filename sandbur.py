@@ -269,9 +269,10 @@ __all__ = [
     "workspace_tools",
 ]
 
-# In an installed package this file is `sandbur/__init__.py`, beside the folders and `testing.py`.
+# In an installed package this file is `sandbur/__init__.py`, beside the folders, `testing.py` and the others.
 _FOLDER = os.path.dirname(__file__)  # noqa: PTH120
-__path__ = [_FOLDER, os.path.join(_FOLDER, "agent", "sdk", "testing", "public")]  # noqa: PTH118
+_PUBLIC = ("agent/sdk/testing/public", "agent/review/evaluation/adapters/public")
+__path__ = [_FOLDER, *(os.path.join(_FOLDER, folder) for folder in _PUBLIC)]  # noqa: PTH118
 
 _HOMES = {
     "FirstAnswer": ("sandbur.agent.agents.workflows.kinds", "FirstAnswer"),

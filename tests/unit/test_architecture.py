@@ -21,6 +21,7 @@ BROAD_BORDERS = {
     "actions/turn/bugs_logged.py",  # what is worked out for a question
     "actions/turn/calls/tool_runner.py",
     "agent/session/run.py",
+    "agent/review/evaluation/adapters/inspect_model.py",  # the errors of every provider that inspect knows
     "agent/extensions/active_tools/tool_discovery.py",  # runs modules of somebody else's
     "agent/extensions/registry.py",  # loads extensions of other packages
     "agent/sdk/loading.py",  # the same

@@ -44,6 +44,11 @@ __all__ = [
 _WIRES: dict[str, Wire] = {"completions": "chat", "responses": "responses", "messages": "messages"}
 
 
+def _last_part(path: str) -> str:
+    """Return the last part of a path, without a query."""
+    return path.partition("?")[0].rpartition("/")[2]
+
+
 @dataclass(frozen=True)
 class Request:
     """One request as it arrived."""
@@ -171,16 +176,16 @@ class ModelServer:
                 for name, _, value in (line.partition(":") for line in head[1:] if line)
             }
             raw = await _read_body(reader, headers)
-            request = Request(_WIRES.get(path.rpartition("/")[2], "chat"), path, headers, raw, connection)
+            request = Request(_WIRES.get(_last_part(path), "chat"), path, headers, raw, connection)
             if not await self._answer(request, writer):
                 return
 
     async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> bool:
         """Answer a request; return whether the connection stays open."""
-        if request.path.endswith(_COUNTS):
+        if request.path.partition("?")[0].endswith(_COUNTS):
             self.requests.append(Request(**{**vars(request), "body": json.loads(request.raw)}))
             return await _send_raw(writer, self.counts(self.requests[-1]))
-        if request.path.rpartition("/")[2] not in _WIRES:
+        if _last_part(request.path) not in _WIRES:
             return await _send_raw(writer, fail(404, f"no such path: {request.path}"))
         if self._check:
             try:

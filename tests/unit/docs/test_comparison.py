@@ -31,6 +31,7 @@ def test_every_command_of_the_page_is_a_program_that_exists() -> None:
 
 
 def test_each_measured_table_has_a_date_and_versions() -> None:
-    sections = PAGE.split("\n## ")[1:3]
+    first, _, third = PAGE.split("\n## ")[1:4]
+    sections = (first, third)
     assert all(re.search(r"\b2026-\d\d-\d\d, CPython 3\.11\.7\b", section) for section in sections)
     assert all(re.search(r"LangGraph \d+\.\d+\.\d+", section) for section in sections)

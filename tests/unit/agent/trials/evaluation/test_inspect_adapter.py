@@ -1,0 +1,78 @@
+"""Agents and suites run in real evaluations of inspect-ai, where a Python has it.
+
+Set it up once: python -m venv .venv/inspect && .venv/inspect/bin/pip install -e '.[inspect]'
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.places import ROOT
+
+PYTHON = Path(os.environ.get("SANDBUR_INSPECT_PYTHON", Path(sys.prefix, "inspect", "bin", "python")))
+PROGRAM = ROOT / "tests/support/commands/inspect_evaluation.py"
+needs_inspect = pytest.mark.skipif(
+    not PYTHON.exists(),
+    reason="needs inspect-ai: python -m venv .venv/inspect && .venv/inspect/bin/pip install -e '.[inspect]'",
+)
+
+
+def evaluate(folder: Path, what: str) -> subprocess.CompletedProcess[str]:
+    names = ("PATH", "LANG", "TMPDIR")
+    env = {name: os.environ[name] for name in names if name in os.environ}
+    env |= {"HOME": str(folder), "SANDBUR_HOME": f"{folder}/data", "EVALUATION_FOLDER": str(folder)}
+    line = [str(PYTHON), str(PROGRAM), what]
+    return subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+
+def read_sample(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@needs_inspect
+@pytest.mark.slow
+def test_a_killed_evaluation_goes_on_by_its_log_and_repeats_no_effect(tmp_path: Path) -> None:
+    assert evaluate(tmp_path, "pay").returncode == -signal.SIGKILL
+    sample = read_sample(evaluate(tmp_path, "retry"))
+    assert (tmp_path / "payments").read_text() == "paid\n"
+    assert [role for role, _ in sample["messages"]] == ["user", "assistant", "tool", "assistant"]
+    assert "It may or may not have taken effect." in sample["messages"][2][1]
+    assert sample["status"] == "success"
+    assert sample["calls"] == 1, "the first request was not sent again"
+
+
+@needs_inspect
+@pytest.mark.slow
+def test_the_scorer_finds_what_the_agent_wrote_in_the_local_sandbox(tmp_path: Path) -> None:
+    sample = read_sample(evaluate(tmp_path, "write"))
+    assert sample["scores"] == {"answer_in_sandbox": True}
+    assert (sample["calls"], sample["tokens"]) == (2, 210)
+
+
+@needs_inspect
+@pytest.mark.slow
+def test_a_limit_of_inspect_ends_the_sample_as_a_limit(tmp_path: Path) -> None:
+    sample = read_sample(evaluate(tmp_path, "limit"))
+    assert (sample["limit"], sample["error"], sample["calls"]) == ("token", None, 1)
+
+
+@needs_inspect
+@pytest.mark.slow
+def test_a_suite_is_a_task_of_inspect(tmp_path: Path) -> None:
+    assert read_sample(evaluate(tmp_path, "suite"))["scores"] == {"sandbur_suite_check": 1.0}
+
+
+@pytest.mark.parametrize(("module", "package"), [("inspect", "inspect-ai"), ("harbor", "harbor")])
+def test_without_its_package_an_adapter_says_what_to_install(module: str, package: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sandbur.{module}"], capture_output=True, text=True, check=False
+    )
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"ImportError: sandbur.{module} needs the package {package}")
+    assert "pip install" in last
