@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import Any, cast
 
 from ....actions.ports import Model

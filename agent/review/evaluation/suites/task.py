@@ -7,7 +7,6 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
 from .....actions.ports import Tool
