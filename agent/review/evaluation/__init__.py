@@ -20,7 +20,7 @@ EXTENSION = Extension(
     about="suites of tasks that models and agents solve, measured and compared",
     page="evaluation.md",
     folders=("agent/review/evaluation", "ui/commands/review/evaluation"),
-    forget_session=".agent.review.evaluation.run_place:remove_of_session",
+    forget_session=".agent.review.evaluation.runs.run_place:remove_of_session",
     commands=(
         CommandEntry(
             name="eval",

@@ -21,8 +21,8 @@ from .measures.metrics import Metric, name_metrics
 from .measures.result import EvaluationResult
 from .plan import EvaluationPlan
 from .runner import EvaluationRunner
+from .runs.workers import require_on_workers
 from .suites.suite import Suite
-from .workers import require_on_workers
 
 
 class Evaluator:

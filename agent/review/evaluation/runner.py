@@ -23,12 +23,12 @@ from .contender import SessionOpener
 from .measures.metrics import JudgeMetric, Metric
 from .measures.result import EvaluationResult, EvaluationRun
 from .plan import EvaluationPlan, PlannedRun
-from .records import read_history, read_record, record
-from .run_place import RunPlace
-from .script_player import SCRIPTED, ScriptPlayer, read_script
+from .runs.records import read_history, read_record, record
+from .runs.run_place import RunPlace
+from .runs.script_player import SCRIPTED, ScriptPlayer, read_script
+from .runs.turns import UNFINISHED, run_turns
+from .runs.workers import WorkerRuns
 from .suites.task import Script, Solution, Task
-from .turns import UNFINISHED, run_turns
-from .workers import WorkerRuns
 
 _OPEN = "open:"
 """What the status of a run that has not ended begins with."""

@@ -11,7 +11,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from .....state.session import SandboxWish
 from ....sdk.agent import Agent
-from ..run_place import RunPlace
+from ..runs.run_place import RunPlace
 from ..suites.suite import Suite
 from ..suites.task import Task
 from .inspect_agent import Sample, SampleOptions, make_contender, open_sample

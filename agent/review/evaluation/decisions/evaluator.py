@@ -25,8 +25,8 @@ from ....sdk.arguments import forbid_loop
 from .. import evaluations_folder
 from ..contender import Contender, SessionOpener
 from ..measures.result import EvaluationResult, EvaluationRun
-from ..records import read_record
 from ..runner import OnReport
+from ..runs.records import read_record
 from ..suites.recorded import find_sessions
 from .recorded_requests import ModelDecision, RecordedRequest, collect_requests, compare_decisions
 

@@ -21,7 +21,7 @@ from .....state.store.store import Store
 from ....history.replay.replay_steps import Moment, read_recording
 from ....history.time_travel.touched_files import TouchedFiles
 from ..digests import describe_function
-from ..records import is_record
+from ..runs.records import is_record
 from .task import CheckResult, Solution, Task
 
 _HERE = "/app"

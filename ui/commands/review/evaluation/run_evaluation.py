@@ -24,8 +24,8 @@ from .....agent.review.evaluation.measures.result import (
 )
 from .....agent.review.evaluation.plan import EvaluationPlan
 from .....agent.review.evaluation.runner import ORACLE, EvaluationRunner
+from .....agent.review.evaluation.runs.workers import require_on_workers
 from .....agent.review.evaluation.suites.suite import Suite
-from .....agent.review.evaluation.workers import require_on_workers
 from .....agent.sdk.loading import open_agent
 from .....state.errors import UsageError
 from .....state.store.store import Store

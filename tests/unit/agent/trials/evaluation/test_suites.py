@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sandbur import Suite, Task
-from sandbur.agent.review.evaluation.run_place import RunPlace
+from sandbur.agent.review.evaluation.runs.run_place import RunPlace
 from sandbur.state.errors import SandburError, UsageError
 
 TOML = 'version = "1.0"\n[agent]\ntimeout_sec = 12.5\n[verifier]\ntimeout_sec = 30\n'

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ....actions.ports.events import ToolStarted
-from ....state.calls import CallDecision
-from ....state.store.recording import list_steps
-from ....state.store.store import Store
-from ...sdk.runs.pending import PendingToolCall
-from ...sdk.runs.result import RunResult
-from ...sdk.session import AgentSession
-from ...session.decisions import make_decision
+from .....actions.ports.events import ToolStarted
+from .....state.calls import CallDecision
+from .....state.store.recording import list_steps
+from .....state.store.store import Store
+from ....sdk.runs.pending import PendingToolCall
+from ....sdk.runs.result import RunResult
+from ....sdk.session import AgentSession
+from ....session.decisions import make_decision
 
 _NOBODY = "Nobody is here to approve this call. Solve the task without it."
 UNFINISHED = ("error", "rate_limited", "interrupted", "needs_approval", "needs_decision")

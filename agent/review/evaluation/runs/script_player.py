@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, cast
 
-from ....actions.ports import ModelEvent, ModelRequest, Reply
-from ....actions.ports.events import TextDelta
-from ....state.application import Usage
-from ....state.conversation.messages import Block, Message, Text, ToolUse
-from ....state.errors import UsageError
-from .suites.task import Script, Task
-from .suites.task_folder import SCRIPT
+from .....actions.ports import ModelEvent, ModelRequest, Reply
+from .....actions.ports.events import TextDelta
+from .....state.application import Usage
+from .....state.conversation.messages import Block, Message, Text, ToolUse
+from .....state.errors import UsageError
+from ..suites.task import Script, Task
+from ..suites.task_folder import SCRIPT
 
 SCRIPTED = "scripted"
 """The name of the model."""

@@ -9,17 +9,17 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from ....actions.tools.shell.execution.process import run_supervised
-from ....actions.tools.shell.execution.spool import CommandLimits, Spool
-from ....actions.tools.shell.sandbox.launch import NO_SANDBOX
-from ....actions.tools.shell.sandbox.sandbox import Sandbox, Workplace, sandbox_kind
-from ....actions.workspace.copies.folder_copy import remove_tree
-from ....state.errors import SandboxMissing
-from ....state.process.cancellation import run_to_end
-from ....state.session import SandboxWish
-from . import evaluations_folder
-from .suites.task import Task
-from .suites.task_folder import list_workspace_files
+from .....actions.tools.shell.execution.process import run_supervised
+from .....actions.tools.shell.execution.spool import CommandLimits, Spool
+from .....actions.tools.shell.sandbox.launch import NO_SANDBOX
+from .....actions.tools.shell.sandbox.sandbox import Sandbox, Workplace, sandbox_kind
+from .....actions.workspace.copies.folder_copy import remove_tree
+from .....state.errors import SandboxMissing
+from .....state.process.cancellation import run_to_end
+from .....state.session import SandboxWish
+from .. import evaluations_folder
+from ..suites.task import Task
+from ..suites.task_folder import list_workspace_files
 
 _MOST_OUTPUT_BYTES = 20_000_000
 _MOST_TEXT_BYTES = 4_000

@@ -10,14 +10,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal
 
-from ....state.application import InboxTaken
-from ....state.errors import UsageError
-from ....state.store.sessions.lanes import check_needs, make_agent_key
-from ....state.store.sessions.workload import list_workers
-from ....state.store.store import Store
-from ...fleet.messages import send_message
-from .contender import Contender, SessionOpener
-from .plan import PlannedRun
+from .....state.application import InboxTaken
+from .....state.errors import UsageError
+from .....state.store.sessions.lanes import check_needs, make_agent_key
+from .....state.store.sessions.workload import list_workers
+from .....state.store.store import Store
+from ....fleet.messages import send_message
+from ..contender import Contender, SessionOpener
+from ..plan import PlannedRun
 from .run_place import RunPlace
 
 _POLL_S = 0.25

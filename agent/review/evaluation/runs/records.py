@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from operator import attrgetter
 from pathlib import Path
 
-from ....actions.ports import ModelEvent, ModelRequest, Reply
-from ....state.application import Usage
-from ....state.conversation.messages import Message, Text
-from ....state.errors import SandburError
-from ....state.store.recording import list_messages
-from ....state.store.store import Store
-from ...runtime.agent_definition import Definition
-from .contender import Contender, SessionOpener
+from .....actions.ports import ModelEvent, ModelRequest, Reply
+from .....state.application import Usage
+from .....state.conversation.messages import Message, Text
+from .....state.errors import SandburError
+from .....state.store.recording import list_messages
+from .....state.store.store import Store
+from ....runtime.agent_definition import Definition
+from ..contender import Contender, SessionOpener
 
 _MODEL = "evaluation/record"
 Find = Callable[[], Awaitable[str]]
