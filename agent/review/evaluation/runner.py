@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -199,6 +200,7 @@ class EvaluationRunner:
                 one.name: await self._measure(one, replace(solution, reward=reward), planned)
                 for one in self._plan.metrics
             }
+            own = {name: value for name, value in own.items() if math.isfinite(value)}
             return EvaluationRun(
                 task=solution.task, contender=solution.contender, repeat=solution.repeat,
                 session_id=solution.session_id, status=solution.status, reward=reward,
@@ -253,7 +255,9 @@ async def _run_check(task: Task, place: RunPlace, solution: Solution) -> tuple[f
         found = await found if inspect.isawaitable(found) else found
     except _NO_WORK as error:
         return 0.0, f"{type(error).__name__}: {error}", {}
+    own: dict[str, float] = {}
     if isinstance(found, Mapping):
         own = {name: float(value) for name, value in found.items() if name != "reward"}
-        return float(found["reward"]), "", own
-    return (1.0 if found is None else float(found)), "", {}
+        found = found["reward"]
+    reward = 1.0 if found is None else float(found)
+    return (reward, "", own) if math.isfinite(reward) else (0.0, f"The check returned {reward}.", own)

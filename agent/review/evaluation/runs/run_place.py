@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import secrets
@@ -141,9 +142,10 @@ async def _remove(folder: Path) -> None:
 
 
 def _read_reward(logs: Path, code: int) -> float:
-    """Return the reward that a script wrote, or 1 for exit code 0."""
+    """Return the reward that a script wrote, or 1 for exit code 0. `nan` and `inf` are no rewards: 0."""
     with suppress(OSError, ValueError):
-        return float((logs / "reward.txt").read_text().strip())
+        reward = float((logs / "reward.txt").read_text().strip())
+        return reward if math.isfinite(reward) else 0.0
     return 1.0 if code == 0 else 0.0
 
 

@@ -172,3 +172,16 @@ def test_the_programs_of_the_page_print_what_the_page_says(tmp_path: Path, numbe
         [sys.executable, "program.py"], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
     )
     assert (done.stdout, done.returncode) == (printed, 0), done.stderr
+
+
+@pytest.mark.parametrize("wrong", ["nan", "inf"])
+@pytest.mark.parametrize("is_script", [True, False])
+async def test_a_reward_that_is_no_finite_number_is_zero(
+    store: TemporaryStore, wrong: str, is_script: bool
+) -> None:
+    script = f"echo {wrong} > /logs/verifier/reward.txt"
+    task = Task("Divide by zero.", check=script if is_script else lambda solution: float(wrong))
+    metrics = [Metric("ratio", lambda solution: float(wrong)), Metric("one", lambda solution: 1)]
+    agents = {"a": make_agent(store, lambda request: "done")}
+    result = await evaluate(store, agents, Suite([task]), metrics=metrics)
+    assert [(run.reward, run.own) for run in result.runs] == [(0.0, {"one": 1.0})]
