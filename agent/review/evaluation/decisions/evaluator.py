@@ -27,7 +27,7 @@ from ..contender import Contender, SessionOpener
 from ..measures.result import EvaluationResult, EvaluationRun
 from ..runner import OnReport
 from ..runs.records import read_record
-from ..suites.recorded import find_sessions
+from ..suites.recorded import find_sessions, shorten_id
 from .recorded_requests import ModelDecision, RecordedRequest, collect_requests, compare_decisions
 
 _SPACE = uuid.UUID("0a1c9a0e-58b7-5d7e-8a53-6a0f2b3f9d11")
@@ -65,7 +65,7 @@ class ModelQuestion(NamedTuple):
 
     @property
     def task(self) -> str:
-        return f"{self.asked.session_id[:8]} step {self.asked.seq}"
+        return f"{shorten_id(self.asked.session_id)} step {self.asked.seq}"
 
     @property
     def label(self) -> str:

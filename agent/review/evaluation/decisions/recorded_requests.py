@@ -21,6 +21,7 @@ from ....history.replay.replay_steps import Moment, read_recording
 from ....history.replay.walk import Live, Today, Walk
 from ....runtime.agent_definition import Definition
 from ....runtime.runtime import Runtime
+from ..suites.recorded import shorten_id
 
 _LAST_CHARS = 200
 
@@ -147,7 +148,7 @@ async def collect_requests(
             changed += walk.asked.fixed_sha256 != moment.called.request.fixed_sha256
             decision, digest = ModelDecision.of(collector.reply), walk.asked.fixed_sha256
             found.append(RecordedRequest(session_id, moment.seq, collector.request, decision, digest))
-    name = f"Session {session_id[:8]}"
+    name = f"Session {shorten_id(session_id)}"
     notices = (
         (lost, "cannot be built again from the records"),
         (lacking, "left out, because tools of the agent are not here"),

@@ -112,6 +112,11 @@ def find_sessions(store: Store, words: Sequence[str]) -> list[str]:
     return [one for one in dict.fromkeys(found) if not is_record(store, one)]
 
 
+def shorten_id(session_id: str) -> str:
+    """Return the start of an id that was made at random; an id that a person chose stays whole."""
+    return session_id[:_ID_CHARS] if len(session_id) == _UUID_CHARS else session_id
+
+
 def read_tasks(
     store: Store, session_ids: Sequence[str], check: CompareOutcomes | None, workspace: Path | None
 ) -> list[Task]:
@@ -161,8 +166,7 @@ def _read_task(
     beginning = {path: content for path, content in {**others, **files}.items() if content is not None}
     notices = _list_notices(turn, session_id, workspace, (*lost, *unknown), recorded, check)
     title = " ".join(recorded.instruction.split())[:_TITLE_CHARS].strip()
-    start = session_id[:_ID_CHARS] if len(session_id) == _UUID_CHARS else session_id
-    name = f"{start} {''.join(one for one in title if one.isprintable())}"[:_MOST_NAME_CHARS].strip()
+    name = f"{shorten_id(session_id)} {''.join(one for one in title if one.isprintable())}"[:_MOST_NAME_CHARS].strip()
     return Task(
         recorded.instruction,
         beginning,
@@ -263,7 +267,7 @@ def _list_notices(
     check: CompareOutcomes | None,
 ) -> Iterator[str]:
     """Yield a sentence for each thing in which the task differs from the recorded session."""
-    name = f"Session {session_id[:8]}"
+    name = f"Session {shorten_id(session_id)}"
     if workspace is None:
         yield f"{name}: the workspace has only the files that the run changed; --workspace DIR adds others."
     else:

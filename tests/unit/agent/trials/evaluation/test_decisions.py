@@ -136,3 +136,17 @@ def test_the_command_compares_models_at_past_requests(tmp_path: Path) -> None:
     wrong = command.run("eval", "--sessions", session_id, "--decisions", "-m", "scripted")
     assert (wrong.code, wrong.out) == (2, "")
     assert "--decisions asks real models" in wrong.err
+
+
+async def test_sessions_whose_ids_begin_alike_are_different_tasks(
+    store: TemporaryStore, tmp_path: Path
+) -> None:
+    agent = make_agent(store, tmp_path, send_text("hello"))
+    ids = ["customer-1", "customer-2"]
+    for session_id in ids:
+        await agent.run("Send hello.", session_id=session_id)
+    models = {"same": ScriptedModel(send_text("hello"))}
+    evaluator = DecisionEvaluator(ids, models, agent=agent, store=store.url, env=store.env)
+    result = await evaluator.run()
+    assert [len(result.runs_of("same", task)) for task in result.tasks] == [1, 1, 1, 1]
+    assert {task.split()[0] for task in result.tasks} == {*ids}
