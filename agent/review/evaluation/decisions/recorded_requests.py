@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,8 +79,7 @@ def compare_decisions(recorded: ModelDecision, other: ModelDecision) -> Agreemen
     mine, theirs = (sorted(call.text for call in one.calls) for one in (recorded, other))
     metrics = {"same_tools": float(tools)}
     if recorded.calls:
-        found = [one for one in mine if one in theirs]
-        metrics["same_arguments"] = len(found) / len(mine)
+        metrics["same_arguments"] = (Counter(mine) & Counter(theirs)).total() / len(mine)
     elif not other.calls:
         metrics["same_text"] = float(recorded.text.split() == other.text.split())
     return Agreement(mine == theirs, metrics)

@@ -9,6 +9,11 @@ import pytest
 from support.commands.command import Command
 
 from sandbur import Agent, DecisionEvaluator, EvaluationResult, ModelRequest, Overloaded, tool
+from sandbur.agent.review.evaluation.decisions.recorded_requests import (
+    DecisionCall,
+    ModelDecision,
+    compare_decisions,
+)
 from sandbur.state.errors import UsageError, WrongType
 from sandbur.testing import ScriptedModel, TemporaryStore, ToolCall, temporary_store
 
@@ -150,3 +155,11 @@ async def test_sessions_whose_ids_begin_alike_are_different_tasks(
     result = await evaluator.run()
     assert [len(result.runs_of("same", task)) for task in result.tasks] == [1, 1, 1, 1]
     assert {task.split()[0] for task in result.tasks} == {*ids}
+
+
+def test_a_call_that_is_made_once_agrees_with_one_of_two_equal_calls() -> None:
+    call = DecisionCall(tool="send", arguments={"text": "hello"})
+    agreement = compare_decisions(
+        ModelDecision(text="", calls=(call, call)), ModelDecision(text="", calls=(call,))
+    )
+    assert agreement == (False, {"same_tools": 0.0, "same_arguments": 0.5})
