@@ -31,7 +31,7 @@ _FRACTION_DIGITS = 6
 class EvaluationRun(BaseModel):
     """One ended run, as the store and the JSON output have it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     kind: Literal["evaluation_run"] = "evaluation_run"
     task: str
@@ -196,6 +196,8 @@ class EvaluationResult:
     @classmethod
     def from_json(cls, given: Any) -> EvaluationResult:
         """Return the result in a JSON object; raises `ValueError` if it is none."""
+        if not isinstance(given, dict):
+            raise ValueError("it is no result of `sandbur eval --json`: it is not an object")
         try:
             return _SavedResult.model_validate(given).restore()
         except ValidationError as error:
@@ -225,8 +227,9 @@ class _SavedResult(BaseModel):
     sandbur_version: str = ""
 
     def restore(self) -> EvaluationResult:
+        contenders = tuple(one.name for one in self.contenders)
         # A later version may write more about a run than this one reads.
-        runs = (
+        runs = tuple(
             EvaluationRun.model_validate(
                 {
                     **{key: one for key, one in run.items() if key in EvaluationRun.model_fields},
@@ -236,12 +239,15 @@ class _SavedResult(BaseModel):
             for task in self.tasks
             for run in task.runs
         )
+        for run in runs:
+            if run.contender not in contenders:
+                raise ValueError(f"a run of {run.task} has the unknown contender {run.contender!r}")
         return EvaluationResult(
             self.suite,
             tuple(one.name for one in self.tasks),
-            tuple(one.name for one in self.contenders),
+            contenders,
             self.repeats,
-            tuple(runs),
+            runs,
             sandbur_version=self.sandbur_version,
         )
 

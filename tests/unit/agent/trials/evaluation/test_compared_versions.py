@@ -67,6 +67,25 @@ def test_two_files_are_compared_without_a_run(command: Command) -> None:
     assert not (command.folder / "data").exists()
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda saved: saved["tasks"][0]["runs"][0].update(contender="y"), "has the unknown contender 'y'"),
+        (lambda saved: saved["tasks"][0]["runs"][0].update(reward=float("nan")), "finite number"),
+        (lambda saved: saved.pop("tasks"), "tasks: Field required"),
+    ],
+)
+def test_a_changed_result_is_refused_with_one_sentence(command: Command, change: Any, said: str) -> None:
+    saved = make_result(1, "new").to_json()
+    (command.folder / "good.json").write_text(json.dumps(saved))
+    change(saved)
+    (command.folder / "bad.json").write_text(json.dumps(saved))
+    done = command.run("eval", "--compare", "bad.json,good.json")
+    assert (done.code, done.out) == (2, "")
+    assert "The result bad.json cannot be used" in done.err
+    assert said in done.err
+
+
 def test_interpreters_run_the_same_suite_and_are_compared(command: Command) -> None:
     pythons = [command.folder / name for name in ("first", "second")]
     for python in pythons:
