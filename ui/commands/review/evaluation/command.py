@@ -94,7 +94,7 @@ class EvalCommand(Command):
     def _check_comparison(self) -> None:
         if self.compare and (self.suite or self.sessions or self.baseline or self.html or self.pythons):
             raise UsageError("--compare runs nothing.", "Name only the results: --compare old.json,new.json")
-        if len(set(self.compare)) == 1:
+        if len({Path(one).expanduser().resolve() for one in self.compare}) == 1:
             raise UsageError(f"--compare has one result, {self.compare[0]}.", "Name at least two files.")
         if self.pythons and self.html is not None:
             raise UsageError("--html makes no page of runs of other versions.", "Use --json.")

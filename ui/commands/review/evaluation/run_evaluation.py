@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ _BUDGET = 125
 async def run_evaluation(command: EvalCommand) -> int:
     """Run what has not ended yet, show the result, and return the exit code."""
     if command.compare:
-        _show(command, join_results({Path(one).stem: read_result(Path(one)) for one in command.compare}))
+        _show(command, join_results(_read_compared(command.compare)))
         return 0
     baseline = None if command.baseline is None else read_result(command.baseline)
     if command.pythons:
@@ -70,6 +70,15 @@ async def run_evaluation(command: EvalCommand) -> int:
         store.close()
     _show(command, result)
     return code or _judge(command, result, baseline)
+
+
+def _read_compared(paths: Sequence[str]) -> dict[str, EvaluationResult]:
+    """Return results by the names of their files; files of the same name by their paths."""
+    stems = [Path(one).stem for one in paths]
+    return {
+        one if stems.count(stem) > 1 else stem: read_result(Path(one).expanduser())
+        for one, stem in zip(paths, stems, strict=True)
+    }
 
 
 Runner = EvaluationRunner | DecisionRunner

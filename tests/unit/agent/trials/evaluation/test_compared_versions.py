@@ -67,6 +67,19 @@ def test_two_files_are_compared_without_a_run(command: Command) -> None:
     assert not (command.folder / "data").exists()
 
 
+def test_files_of_the_same_name_are_compared_by_their_paths(command: Command) -> None:
+    for folder, reward in (("monday", 0), ("tuesday", 1)):
+        (command.folder / folder).mkdir()
+        (command.folder / folder / "base.json").write_text(json.dumps(make_result(reward, "1.0").to_json()))
+    done = command.run("eval", "--compare", "monday/base.json,tuesday/base.json")
+    assert done.code == 0, done.err
+    compared = "x (monday/base.json) against x (tuesday/base.json): better at 0 of 2 tasks, worse at 2"
+    assert compared in done.out
+    same = command.run("eval", "--compare", "monday/base.json,monday/../monday/base.json")
+    assert (same.code, same.out) == (2, "")
+    assert "--compare has one result" in same.err
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
