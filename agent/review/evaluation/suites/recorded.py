@@ -166,7 +166,9 @@ def _read_task(
     beginning = {path: content for path, content in {**others, **files}.items() if content is not None}
     notices = _list_notices(turn, session_id, workspace, (*lost, *unknown), recorded, check)
     title = " ".join(recorded.instruction.split())[:_TITLE_CHARS].strip()
-    name = f"{shorten_id(session_id)} {''.join(one for one in title if one.isprintable())}"[:_MOST_NAME_CHARS].strip()
+    name = f"{shorten_id(session_id)} {''.join(one for one in title if one.isprintable())}"[
+        :_MOST_NAME_CHARS
+    ].strip()
     return Task(
         recorded.instruction,
         beginning,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from .....agent.review.evaluation.measures.result import EvaluationResult, Measured
+from ....terminal.text.sanitize import one_line
 
 _MOST_NAME_CHARS = 40
 _DIGITS = {"cost_usd": 4, "tokens": 0, "turns": 1, "seconds": 1, "questions": 1}
@@ -19,7 +20,8 @@ def list_lines(result: EvaluationResult) -> Iterator[str]:
     yield ""
     metrics = [result.metrics_of(name) for name in result.contenders]
     rows = [
-        (columns[0].name, *(format_measured(one) for one in columns)) for columns in _join_metrics(metrics)
+        (_cut(columns[0].name), *(format_measured(one) for one in columns))
+        for columns in _join_metrics(metrics)
     ]
     yield from _align([("mean [95 %]", *map(_cut, result.contenders)), *rows])
     for one in result.compare():
@@ -77,4 +79,6 @@ def _align(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _cut(text: str) -> str:
+    """Return a name on one line that is not too long."""
+    text = one_line(text)
     return text if len(text) <= _MOST_NAME_CHARS else f"{text[: _MOST_NAME_CHARS - 1]}…"

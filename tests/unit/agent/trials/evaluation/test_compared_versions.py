@@ -80,6 +80,15 @@ def test_files_of_the_same_name_are_compared_by_their_paths(command: Command) ->
     assert "--compare has one result" in same.err
 
 
+def test_control_characters_in_names_do_not_break_the_table(command: Command) -> None:
+    for name in ("old", "new"):
+        saved = make_result(1, name, ("a\x1b[2J\nb",)).to_json()
+        (command.folder / f"{name}.json").write_text(json.dumps(saved))
+    done = command.run("eval", "--compare", "old.json,new.json")
+    assert done.code == 0, done.err
+    assert done.out.splitlines()[:2] == ["task         x (old)  x (new)", r"a\x1b[2J\nb  pass     pass"]
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
