@@ -21,7 +21,7 @@ from .measures.metrics import Metric, name_metrics
 from .measures.result import EvaluationResult
 from .plan import EvaluationPlan
 from .runner import EvaluationRunner
-from .runs.workers import require_on_workers
+from .runs.workers import require_on_workers, require_plain_tasks
 from .suites.suite import Suite
 
 
@@ -75,6 +75,7 @@ class Evaluator:
             bool(workers), (workers,) if isinstance(workers, str) and workers else (),
         )  # fmt: skip
         if workers:
+            require_plain_tasks(suite)
             for one in contenders:
                 require_on_workers(one)
         self._env = os.environ if env is None else env

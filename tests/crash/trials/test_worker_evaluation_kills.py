@@ -1,6 +1,7 @@
 """`sandbur eval --workers`: workers carry out the runs; killed on both sides, the table is the same."""
 
 import json
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -122,10 +123,19 @@ def test_an_evaluation_names_the_missing_worker_and_goes_on_with_one(command: Co
             "worked:agent has a model of its own",
         ),
         (("--labels", "gpu", "-m", "demo"), "--labels goes with --workers."),
+        (
+            ("--workers", "--agent", "worked:agent", "--task", "talk"),
+            "Workers cannot run the task talk: it has turns and interrupt_at_call.",
+        ),
     ],
 )
 def test_what_workers_cannot_run_is_named(command: Command, words: tuple[str, ...], said: str) -> None:
     (command.folder / "desk.yaml").write_text("instructions: Help.\nmodel: demo\n")
+    talk = command.folder / "tasks/talk"
+    shutil.copytree(talk.with_name("task-1"), talk)
+    (talk / "task.toml").write_text("[metadata]\ninterrupt_at_call = 1\n")
+    (talk / "turns").mkdir()
+    (talk / "turns/1.md").write_text("First, talk.\n")
     done = command.run("eval", "tasks", *words)
     assert (done.code, done.out) == (2, "")
     assert said in done.err

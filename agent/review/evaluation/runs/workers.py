@@ -18,6 +18,7 @@ from .....state.store.store import Store
 from ....fleet.messages import send_message
 from ..contender import Contender, SessionOpener
 from ..plan import PlannedRun
+from ..suites.suite import Suite
 from .run_place import RunPlace
 
 _POLL_S = 0.25
@@ -42,6 +43,23 @@ def require_on_workers(contender: Contender) -> str:
             "Leave -m out.",
         )
     return definition.source
+
+
+def require_plain_tasks(suite: Suite) -> None:
+    """Raise `UsageError` for a task that workers cannot run: they get one message and the tools of an agent."""
+    for task in suite:
+        parts = {
+            "tools": task.tools,
+            "turns": task.turns,
+            "earlier sessions": task.earlier,
+            "interrupt_at_call": task.interrupt_at_call,
+        }
+        found = [name for name, part in parts.items() if part]
+        if found:
+            raise UsageError(
+                f"Workers cannot run the task {task.name}: it has {' and '.join(found)}.",
+                "Run it without workers, or choose other tasks.",
+            )
 
 
 class WorkerRuns:

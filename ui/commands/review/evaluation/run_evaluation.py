@@ -24,7 +24,7 @@ from .....agent.review.evaluation.measures.result import (
 )
 from .....agent.review.evaluation.plan import EvaluationPlan
 from .....agent.review.evaluation.runner import ORACLE, EvaluationRunner
-from .....agent.review.evaluation.runs.workers import require_on_workers
+from .....agent.review.evaluation.runs.workers import require_on_workers, require_plain_tasks
 from .....agent.review.evaluation.suites.suite import Suite
 from .....agent.sdk.loading import open_agent
 from .....state.errors import UsageError
@@ -95,6 +95,8 @@ def _prepare_runs(
     def open_runner(store: Store) -> EvaluationRunner:
         suite = found or Suite.of_sessions(store, command.sessions, workspace=command.workspace)
         suite = suite.select(command.tasks) if command.tasks else suite
+        if command.workers:
+            require_plain_tasks(suite)
         plan = EvaluationPlan(
             suite, contenders, command.repeats, command.parallel, command.budget, command.run_name, sandbox,
             on_workers=command.workers, labels=command.labels,

@@ -7,7 +7,7 @@ import pytest
 
 from sandbur import Agent, Evaluator, ModelRequest, RunContext, Solution, Suite, Task, tool, workspace_tools
 from sandbur.agent.review.evaluation.suites.task import EarlierSession
-from sandbur.state.errors import WrongType
+from sandbur.state.errors import UsageError, WrongType
 from sandbur.state.store.store import Store
 from sandbur.testing import ScriptedModel, TemporaryStore, ToolCall, temporary_store
 
@@ -116,3 +116,21 @@ def test_a_changed_turn_or_tool_changes_the_digest() -> None:
     assert len({task.digest for task in (plain, *changed)}) == 5
     with pytest.raises(WrongType, match="turns"):
         Task("a", check="true", turns=("",))
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"tools": [note]}, "it has tools."),
+        ({"turns": ("First.",), "interrupt_at_call": 1}, "it has turns and interrupt_at_call."),
+        ({"earlier": (EarlierSession(("First.",)),)}, "it has earlier sessions."),
+    ],
+)
+def test_a_task_with_more_than_an_instruction_is_refused_on_workers(
+    store: TemporaryStore, parts: Any, said: str
+) -> None:
+    agent, _ = make_agent(store, ["done"])
+    suite = Suite([Task("Go.", check="true", name="talk", **parts)])
+    with pytest.raises(UsageError) as refused:
+        Evaluator(suite, {"a": agent}, workers=True, store=store.url, env=store.env)
+    assert f"Workers cannot run the task talk: {said}" in str(refused.value)
