@@ -113,6 +113,8 @@ class SessionOpener:
         definition = contender.definition
         if contender.model and model is None:
             settings["model"] = contender.model
+            # The model that is evaluated replaces a model object of the agent, which would have precedence.
+            definition = None if definition is None else replace(definition, model=None)
         if model is not None:
             definition = replace(definition or Definition(), model=model)
         is_embedded = contender.is_of_program

@@ -133,3 +133,17 @@ def test_a_wrong_script_is_told_with_its_path(command: Command) -> None:
     done = command.run("eval", "tasks", "-m", "scripted")
     assert done.code == 2
     assert "script.json: reply 1 is" in done.err
+
+
+def test_the_named_model_replaces_the_model_of_an_agent(command: Command) -> None:
+    (command.folder / "owned.py").write_text(
+        "from sandbur import Agent\n"
+        "from sandbur.testing import ScriptedModel\n"
+        'agent = Agent(ScriptedModel(lambda request: "The model of the agent."))\n'
+    )
+    words = ("eval", "tasks", "--task", "half", "--agent", "owned:agent", "-q", "--json")
+    own, demo = command.run(*words), command.run(*words, "-m", "demo")
+    assert (own.code, demo.code) == (0, 0), demo.err
+    results = [json.loads(done.out)["tasks"][0]["runs"][0]["result"] for done in (own, demo)]
+    assert results[0] == "The model of the agent."
+    assert results[1] != results[0]
