@@ -1,6 +1,8 @@
 """Agents and suites run in real evaluations of inspect-ai, where a Python has it.
 
-Set it up once: python -m venv .venv/inspect && .venv/inspect/bin/pip install -e '.[inspect]'
+`tests/run` does not install it: with all that it depends on that takes 75 s of CPU time, more than a run of
+the checks should spend on one adapter. Set it up once:
+python -m venv .venv/inspect && .venv/inspect/bin/pip install -e '.[inspect]'
 """
 
 import json
