@@ -36,6 +36,7 @@ WORKLOADS = {
     "startup": Workload("startup:measure_starts", 11, "rounds"),
     "printing_commands": Workload("startup:measure_printing", 11, "rounds"),
     "turns": Workload("turns:measure", 7, "rounds"),
+    "turn_peers": Workload("turns:measure_peers", 3, "rounds"),
     "store_commits": Workload("store_commits:measure", 5, "rounds"),
     "session_keys": Workload("session_keys:measure", 2000, "steps"),
     "shell_commands": Workload("shell_commands:measure", 25, "rounds"),

@@ -191,11 +191,11 @@ class EvaluationRunner:
 
     async def _check(self, planned: PlannedRun, place: RunPlace, status: str) -> EvaluationRun:
         """Check what a run left, and record the outcome with everything that the run used."""
-        solution = await asyncio.to_thread(self._read_solution, planned, place)
+        solution = await asyncio.to_thread(read_solution, self._store, planned, place)
         solution = replace(solution, status=status or solution.status)
 
         async def check() -> str:
-            reward, output, found = await _run_check(planned.task, place, solution)
+            reward, output, found = await run_check(planned.task, place, solution)
             own = found | {
                 one.name: await self._measure(one, replace(solution, reward=reward), planned)
                 for one in self._plan.metrics
@@ -221,22 +221,6 @@ class EvaluationRunner:
         agent = metric.make_agent(self._settings.store, self._env)
         return float((await metric.judge(solution, planned.task.instruction, agent)).score)
 
-    def _read_solution(self, planned: PlannedRun, place: RunPlace) -> Solution:
-        """Return what a run left, from the store."""
-        account = read_account(self._store, planned.session_id)
-        earlier = [one for one in planned.earlier_ids if self._store.index.exists(one)]
-        accounts = [*(read_account(self._store, one) for one in earlier), account]
-        usage, facts = sum((one.standing.usage for one in accounts), Usage()), [*map(facts_of, accounts)]
-        history = self._store.show(planned.session_id).state.chat_history
-        answers = [message.text for message in history if message.role == "assistant" and message.text]
-        return Solution(
-            planned.task.name, planned.contender.name, planned.repeat, place.workspace, planned.session_id,
-            account.summary.status, answers[-1] if answers else "", usage.cost_usd, usage.input_tokens or 0,
-            usage.output_tokens or 0, usage.llm_calls, sum(one.active_ms for one in facts) / 1000,
-            sum(one.asked for one in facts), history=read_history(self._store, planned.session_id),
-            earlier=tuple(read_history(self._store, one) for one in earlier),
-        )  # fmt: skip
-
 
 def _find_first(several: BaseException) -> BaseException:
     """Return the first error of several runs."""
@@ -245,7 +229,24 @@ def _find_first(several: BaseException) -> BaseException:
     return several
 
 
-async def _run_check(task: Task, place: RunPlace, solution: Solution) -> tuple[float, str, dict[str, float]]:
+def read_solution(store: Store, planned: PlannedRun, place: RunPlace) -> Solution:
+    """Return what a run left, from the store."""
+    account = read_account(store, planned.session_id)
+    earlier = [one for one in planned.earlier_ids if store.index.exists(one)]
+    accounts = [*(read_account(store, one) for one in earlier), account]
+    usage, facts = sum((one.standing.usage for one in accounts), Usage()), [*map(facts_of, accounts)]
+    history = store.show(planned.session_id).state.chat_history
+    answers = [message.text for message in history if message.role == "assistant" and message.text]
+    return Solution(
+        planned.task.name, planned.contender.name, planned.repeat, place.workspace, planned.session_id,
+        account.summary.status, answers[-1] if answers else "", usage.cost_usd, usage.input_tokens or 0,
+        usage.output_tokens or 0, usage.llm_calls, sum(one.active_ms for one in facts) / 1000,
+        sum(one.asked for one in facts), history=read_history(store, planned.session_id),
+        earlier=tuple(read_history(store, one) for one in earlier),
+    )  # fmt: skip
+
+
+async def run_check(task: Task, place: RunPlace, solution: Solution) -> tuple[float, str, dict[str, float]]:
     """Return the reward, what the check printed, and its metrics; a function that finds no fitting work
     gives 0."""
     if isinstance(task.check, str):

@@ -1,4 +1,6 @@
-"""Evaluations with inspect-ai, for a Python that has it: inspect_evaluation.py pay|retry|write|limit|suite
+"""Evaluations with inspect-ai, for a Python that has it.
+
+Usage: inspect_evaluation.py pay|retry|write|limit|suite|session|project|tools
 
 `pay` is killed by its tool right after the effect, `retry` goes on with its log. It works in the folder that
 `EVALUATION_FOLDER` names, and prints one JSON object about the only sample.
@@ -23,6 +25,8 @@ from sandbur import Agent, tool, workspace_tools
 from sandbur.inspect import sandbur_agent, sandbur_solver, sandbur_suite
 
 FOLDER = Path(os.environ["EVALUATION_FOLDER"])
+PORT = "6543"
+"""What a person mentions in the tasks `staging-port` of the suite `memory`."""
 STORE = f"sqlite:///{FOLDER}/runs.db"
 
 
@@ -35,7 +39,9 @@ class ScriptModel(ModelAPI):
 
     async def generate(self, input: Any, tools: Any, tool_choice: Any, config: Any) -> ModelOutput:
         results = [message for message in input if message.role == "tool"]
-        if results:
+        if {one.name for one in tools}.isdisjoint({"write_file", "pay_invoice"}):
+            made = self.talk(input, has_memory=any(one.name == "memory" for one in tools))
+        elif results:
             made = ModelOutput.from_content(self.model_name, f"It is done: {results[-1].text}")
         elif "draft.txt" in input[-1].text:
             arguments = {"command": "mv draft.txt final.txt"}
@@ -47,6 +53,20 @@ class ScriptModel(ModelAPI):
             made = ModelOutput.for_tool_call(self.model_name, "write_file", arguments)
         made.usage = ModelUsage(input_tokens=100, output_tokens=5, total_tokens=105)
         return made
+
+    def talk(self, input: Any, has_memory: bool) -> ModelOutput:
+        """Repeat the port that a person has mentioned; with a memory, keep it there and look for it."""
+        last = input[-1]
+        if last.role == "tool":
+            return ModelOutput.from_content(self.model_name, f"It is done: {last.text}")
+        if has_memory and last.text.startswith("On which port"):
+            arguments = {"command": "recall", "query": last.text}
+            return ModelOutput.for_tool_call(self.model_name, "memory", arguments)
+        if has_memory and PORT in last.text:
+            arguments = {"command": "create", "path": "/memories/project/port.md", "file_text": last.text}
+            return ModelOutput.for_tool_call(self.model_name, "memory", arguments)
+        is_there = any(PORT in message.text for message in input)
+        return ModelOutput.from_content(self.model_name, f"Noted: {PORT}" if is_there else "Noted.")
 
 
 @tool
@@ -90,6 +110,7 @@ def describe(log: EvalLog) -> dict[str, Any]:
     return {
         "status": log.status,
         "scores": {name: score.value for name, score in (sample.scores or {}).items()},
+        "metrics": [score.metadata for score in (sample.scores or {}).values()],
         "messages": [[message.role, message.text] for message in sample.messages],
         "calls": [event.event for event in sample.events].count("model"),
         "tokens": sum(usage.total_tokens for usage in sample.model_usage.values()),
@@ -108,6 +129,13 @@ def run(what: str) -> EvalLog:
     if what == "suite":
         suite = sandbur_suite("smoke", Agent(tools=workspace_tools()), store=STORE)
         return eval(suite, sample_id="files/rename", **options)[0]
+    if what in ("session", "project"):
+        agent = Agent(memory="agent" if what == "project" else "off")
+        suite = sandbur_suite("memory", agent, store=STORE)
+        return eval(suite, sample_id=f"{what}/staging-port", **options)[0]
+    if what == "tools":
+        suite = sandbur_suite("tool-choice/irrelevance", Agent(tools=workspace_tools()), store=STORE)
+        return eval(suite, limit=1, **options)[0]
     return eval(f"{__file__}@{what}", **options)[0]
 
 

@@ -22,7 +22,6 @@ from inspect_ai.util import sandbox as find_sandbox
 from inspect_ai.util._sandbox.local import LocalSandboxEnvironment
 
 from .....actions.workspace.copies.folder_copy import remove_tree
-from .....state.calls import CallDecision
 from .....state.conversation.messages import Message
 from .....state.errors import SandburError, UsageError
 from .....state.session import SandboxWish
@@ -32,20 +31,20 @@ from ....config.load import load_settings
 from ....config.settings import Settings
 from ....sdk.agent import Agent
 from ....sdk.loading import open_agent
-from ....sdk.runs.pending import PendingToolCall
 from ....sdk.runs.result import RunResult
 from ....sdk.session import AgentSession
-from ....session.decisions import make_decision
 from .. import evaluations_folder
 from ..contender import Contender, SessionOpener
+from ..plan import PlannedRun
+from ..runs.run_place import RunPlace
+from ..runs.turns import decide_all, run_turns
+from ..suites.task import Task
 from .inspect_model import InspectModel, to_inspect
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
 _SPACE = uuid.UUID("d0a3f8a2-6b6f-5c54-9d0e-3a8f0c6f1b77")
-_NOBODY = "Nobody is here to approve this call. Solve the task without it."
-_MOST_DECISIONS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +124,7 @@ class Sample:
         self.workspace = self.folder / "app"
         self.is_known = store.index.exists(self.session_id)
         """Whether an earlier try of the evaluation began the session."""
-        self.settings = settings
+        self.settings, self.store = settings, store
         self._opener = SessionOpener(store, os.environ, options.sandbox)
         self._timeout_s = options.timeout_s
 
@@ -139,19 +138,40 @@ class Sample:
 
         Raises what stopped a request of inspect, such as a limit of the sample, or `SandburError`.
         """
-        model = InspectModel(get_model())
-        opened = self._opener.open_session(
-            contender, self.session_id, self.workspace, self._timeout_s, model, ("inspect",)
-        )
-        async with opened as session:
+        async with self._open_session(contender, self.session_id) as (session, model):
             try:
-                result = await _run_to_end(session, message, history)
+                _require_end(await _run_to_end(session, message, history), model)
             finally:
                 _add_messages(state, session.history[len(history) + 1 :], model.name)
-        if model.failure is not None and (result is None or result.status == "error"):
-            raise model.failure
-        if result is not None and result.error is not None:
-            raise SandburError(result.error.message, result.hint)
+
+    async def solve_task(self, state: AgentState, planned: PlannedRun, place: RunPlace) -> None:
+        """Run the sessions of a task, or go on with them. The state gets the conversation of the last one.
+
+        Raises the same as `solve`.
+        """
+        task, contender = planned.task, planned.contender
+        for session_id, earlier in zip(planned.earlier_ids, task.earlier, strict=True):
+            async with self._open_session(contender, session_id, task) as (session, model):
+                _require_end(await run_turns(session, earlier.turns), model)
+        messages = (*map(place.translate, task.turns), place.instruction)
+        async with self._open_session(contender, self.session_id, task) as (session, model):
+            try:
+                _require_end(await run_turns(session, messages, task.interrupt_at_call), model)
+            finally:
+                state.messages = []
+                _add_messages(state, session.history, model.name)
+
+    @asynccontextmanager
+    async def _open_session(
+        self, contender: Contender, session_id: str, task: Task | None = None
+    ) -> AsyncGenerator[tuple[AgentSession[Any], InspectModel]]:
+        """Open a session of the sample with the model of the evaluation."""
+        model = InspectModel(get_model())
+        parent = None if session_id == self.session_id else self.session_id
+        async with self._opener.open_session(
+            contender, session_id, self.workspace, self._timeout_s, model, ("inspect",), parent, task
+        ) as session:
+            yield session, model
 
 
 @asynccontextmanager
@@ -203,18 +223,15 @@ async def _run_to_end(
         if is_new and history:
             session.load(history)
         result = await session.run(message if is_new else None)
-    for _ in range(_MOST_DECISIONS):
-        if not session.pending:
-            break
-        result = await session.decide([_decide(call) for call in session.pending])
-    return result
+    return await decide_all(session, result)
 
 
-def _decide(call: PendingToolCall) -> CallDecision:
-    """Deny what needs an approval; let the model find out what an interrupted call did."""
-    if call.kind == "approval":
-        return make_decision(call.call_id, "deny", _NOBODY)
-    return make_decision(call.call_id, "check")
+def _require_end(result: RunResult[Any] | None, model: InspectModel) -> None:
+    """Raise what stopped a run: an error of inspect, or else `SandburError`."""
+    if model.failure is not None and (result is None or result.status == "error"):
+        raise model.failure
+    if result is not None and result.error is not None:
+        raise SandburError(result.error.message, result.hint)
 
 
 def _add_messages(state: AgentState, messages: Sequence[Message], model: str) -> None:

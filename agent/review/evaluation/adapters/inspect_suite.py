@@ -11,6 +11,9 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from .....state.session import SandboxWish
 from ....sdk.agent import Agent
+from ..contender import Contender
+from ..plan import PlannedRun
+from ..runner import read_solution, run_check
 from ..runs.run_place import RunPlace
 from ..suites.suite import Suite
 from ..suites.task import Task
@@ -34,27 +37,26 @@ def sandbur_suite(
         sandbox: Whether commands and checks run in a sandbox of Sandbur: `auto`, `required` or `off`.
     """
     found = Suite.find(suite)
-    options = SampleOptions(store, sandbox, None)
+    options, contender = SampleOptions(store, sandbox, None), make_contender(agent)
     tasks = {one.name: one for one in found}
     return InspectedTask(
         dataset=[InspectedSample(input=one.instruction, id=one.name) for one in found],
-        solver=_solve_suite(tasks, agent, options),
-        scorer=_check_suite(tasks, options),
+        solver=_solve_suite(tasks, contender, options),
+        scorer=_check_suite(tasks, contender, options),
         name=found.name,
     )
 
 
 @solver(name="sandbur_suite_solver")
-def _solve_suite(tasks: dict[str, Task], agent: Agent | str | None, options: SampleOptions) -> Solver:
-    contender = make_contender(agent)
-
+def _solve_suite(tasks: dict[str, Task], contender: Contender, options: SampleOptions) -> Solver:
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         async with open_sample(options) as sample:
-            place = _find_place(sample, tasks[str(state.sample_id)], options)
+            planned = _plan_run(sample, tasks[str(state.sample_id)], contender)
+            place = _find_place(sample, planned.task, options)
             place.make()
             solved = AgentState(messages=state.messages)
             try:
-                await sample.solve(solved, contender, place.instruction)
+                await sample.solve_task(solved, planned, place)
             finally:
                 state.messages, state.output = solved.messages, solved.output
         return state
@@ -63,14 +65,22 @@ def _solve_suite(tasks: dict[str, Task], agent: Agent | str | None, options: Sam
 
 
 @scorer(metrics=[accuracy(), mean(), stderr()], name="sandbur_suite_check")
-def _check_suite(tasks: dict[str, Task], options: SampleOptions) -> Scorer:
+def _check_suite(tasks: dict[str, Task], contender: Contender, options: SampleOptions) -> Scorer:
     async def check(state: TaskState, target: Target) -> Score:
         async with open_sample(options) as sample:
-            place = _find_place(sample, tasks[str(state.sample_id)], options)
-            reward, output = await place.run_check()
-        return Score(value=reward, answer=state.output.completion, explanation=output)
+            if not sample.is_known:
+                return Score(value=0.0, explanation="The session of the sample has not begun.")
+            planned = _plan_run(sample, tasks[str(state.sample_id)], contender)
+            place = _find_place(sample, planned.task, options)
+            solution = read_solution(sample.store, planned, place)
+            reward, output, own = await run_check(planned.task, place, solution)
+        return Score(value=reward, answer=solution.result, explanation=output, metadata=dict(own))
 
     return check
+
+
+def _plan_run(sample: Sample, task: Task, contender: Contender) -> PlannedRun:
+    return PlannedRun(task, contender, 1, sample.session_id)
 
 
 def _find_place(sample: Sample, task: Task, options: SampleOptions) -> RunPlace:

@@ -33,14 +33,14 @@ async def run_turns(
     opened, result = session.opened, None
     sent = await opened.store.database.offload(lambda: _count_sent(opened.store, session.id))
     if session.pending:
-        result = await _decide_all(session, None)
+        result = await decide_all(session, None)
     elif sent and opened.next_action != _BEGIN:
-        result = await _decide_all(session, await session.run())
+        result = await decide_all(session, await session.run())
     for number, message in enumerate(messages[sent:], sent + 1):
         if result is not None and result.status in UNFINISHED:
             break
         wanted = at_call if number == len(messages) else 0
-        result = await _decide_all(session, await _run_to_end(session, message, wanted))
+        result = await decide_all(session, await _run_to_end(session, message, wanted))
     return result
 
 
@@ -65,7 +65,7 @@ async def _run_to_end(session: AgentSession[Any], message: str, at_call: int) ->
     return await session.run() if result is not None and result.status == "interrupted" else result
 
 
-async def _decide_all(session: AgentSession[Any], result: RunResult[Any] | None) -> RunResult[Any] | None:
+async def decide_all(session: AgentSession[Any], result: RunResult[Any] | None) -> RunResult[Any] | None:
     """Deny what asks a person, and let the model find out what an interrupted call did."""
     for _ in range(_MOST_DECISIONS):
         if not session.pending:

@@ -1,6 +1,8 @@
 """Agents and suites run in real evaluations of inspect-ai, where a Python has it.
 
-Set it up once: python -m venv .venv/inspect && .venv/inspect/bin/pip install -e '.[inspect]'
+`tests/run` does not install it: with all that it depends on that takes 75 s of CPU time, more than a run of
+the checks should spend on one adapter. Set it up once:
+python -m venv .venv/inspect && .venv/inspect/bin/pip install -e '.[inspect]'
 """
 
 import json
@@ -13,6 +15,7 @@ from typing import Any
 
 import pytest
 from support.places import ROOT
+from support.tool_servers import foreign_schemas
 
 PYTHON = Path(os.environ.get("SANDBUR_INSPECT_PYTHON", Path(sys.prefix, "inspect", "bin", "python")))
 PROGRAM = ROOT / "tests/support/commands/inspect_evaluation.py"
@@ -22,10 +25,10 @@ needs_inspect = pytest.mark.skipif(
 )
 
 
-def evaluate(folder: Path, what: str) -> subprocess.CompletedProcess[str]:
+def evaluate(folder: Path, what: str, **more: str) -> subprocess.CompletedProcess[str]:
     names = ("PATH", "LANG", "TMPDIR")
     env = {name: os.environ[name] for name in names if name in os.environ}
-    env |= {"HOME": str(folder), "SANDBUR_HOME": f"{folder}/data", "EVALUATION_FOLDER": str(folder)}
+    env |= {"HOME": str(folder), "SANDBUR_HOME": f"{folder}/data", "EVALUATION_FOLDER": str(folder), **more}
     line = [str(PYTHON), str(PROGRAM), what]
     return subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
@@ -66,6 +69,31 @@ def test_a_limit_of_inspect_ends_the_sample_as_a_limit(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_suite_is_a_task_of_inspect(tmp_path: Path) -> None:
     assert read_sample(evaluate(tmp_path, "suite"))["scores"] == {"sandbur_suite_check": 1.0}
+
+
+@needs_inspect
+@pytest.mark.slow
+def test_the_turns_of_a_task_run_before_its_instruction(tmp_path: Path) -> None:
+    sample = read_sample(evaluate(tmp_path, "session"))
+    assert sample["scores"] == {"sandbur_suite_check": 1.0}
+    assert "Summary of what came before" in sample["messages"][0][1], "`/compact` ran twice"
+    assert sample["messages"][-1] == ["assistant", "Noted: 6543"]
+
+
+@needs_inspect
+@pytest.mark.slow
+def test_earlier_sessions_of_a_task_run_first_and_its_check_measures_them(tmp_path: Path) -> None:
+    sample = read_sample(evaluate(tmp_path, "project"))
+    assert sample["scores"] == {"sandbur_suite_check": 1.0}
+    assert sample["metrics"] == [{"saved": 1.0, "found": 1.0}]
+
+
+@needs_inspect
+@pytest.mark.slow
+def test_a_task_that_brings_tools_offers_none_of_the_agent(tmp_path: Path) -> None:
+    sample = read_sample(evaluate(tmp_path, "tools", PYTHONPATH=str(foreign_schemas.folder().parents[1])))
+    assert sample["scores"] == {"sandbur_suite_check": 1.0}
+    assert [role for role, _ in sample["messages"]] == ["user", "assistant"], "the agent has `write_file`"
 
 
 @pytest.mark.parametrize(("module", "package"), [("inspect", "inspect-ai"), ("harbor", "harbor")])
