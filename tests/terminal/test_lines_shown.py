@@ -191,6 +191,18 @@ def test_the_picker_fits_the_window_and_filters(terminal: Terminal, command: Com
     terminal.see("❯ hello to the parser", after="Resumed: ")
 
 
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_the_list_of_slash_commands_tears_no_word(terminal: Terminal, width: int) -> None:
+    terminal.start("-m demo", width=width, height=140, **ASKED)
+    terminal.see("❯")
+    terminal.type("/help ")
+    screen = terminal.see("❯", after="Anything else is a message")
+    shown = screen.rpartition("❯ /help")[2].rpartition("Anything else")[0]
+    assert "show the commands" in " ".join(shown.split())
+    # What the terminal itself has to wrap, it shows joined here.
+    assert shown.rstrip() in "\n".join(line.rstrip() for line in terminal.join_rows().splitlines())
+
+
 @pytest.mark.parametrize("width", [60, 80])
 def test_doctor_steps_and_status_tear_no_word(terminal: Terminal, width: int) -> None:
     terminal.start("-m demo", width=width, height=60, **ASKED)

@@ -6,10 +6,11 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
@@ -25,6 +26,11 @@ _BAR_CELLS = 16
 _MOST_ROWS = 12
 _MAX_DAYS = 14
 _MAX_NAME = 48
+_LEAST_NAME = 16
+"""A name is cut to at least so many columns in a narrow window."""
+_DROPPED = ("", "cached", "out", "in", "tokens", "time", "cost")
+"""What a narrow window has no room for, the least important first: bars, then numbers."""
+_GAP = 2
 
 _Row = tuple[str, ...]
 
@@ -243,15 +249,17 @@ def _tally_object(tally: Tally) -> dict[str, Any]:
 
 def _print_tables(parts: list[Section]) -> None:
     console = make_console(sys.stdout)
-    for part in parts:
+    for whole in parts:
+        part, widths = _fit(whole, console.width)
         table = Table(box=None, pad_edge=False, header_style="dim", title_justify="left", title_style="bold")
         table.title = Text(part.title, style="bold")
         for number, name in enumerate(part.columns):
             is_words = number == 0 or name in part.left
             table.add_column(
                 name,
+                width=widths[number],
                 justify="left" if is_words else "right",
-                no_wrap=True,
+                no_wrap=number != _text_column(part),
                 overflow="ellipsis",
                 style="cyan" if name == "" and number else "",
             )
@@ -259,6 +267,46 @@ def _print_tables(parts: list[Section]) -> None:
             table.add_row(*row)
         console.print(table)
         console.print()
+
+
+def _fit(part: Section, cells: int) -> tuple[Section, list[int]]:
+    """Return the section without the columns that the window has no room for, and the widths of the rest.
+
+    The text of a row is wrapped, and its name is cut; numbers are always whole.
+    """
+    while True:
+        columns = [*zip(part.columns, *part.rows, strict=True)]
+        widths = [max(map(cell_len, column)) for column in columns]
+        least = [*widths]
+        if len(widths) > 2 or any(part.columns):
+            least[0] = min(widths[0], _LEAST_NAME)
+        if text := _text_column(part):
+            least[text] = max(cell_len(word) for cell in columns[text] for word in cell.split() or [""])
+        excess = sum(widths) + _GAP * (len(widths) - 1) - cells
+        for at in (text, 0) if text else (0,):
+            taken = max(0, min(excess, widths[at] - least[at]))
+            widths[at] -= taken
+            excess -= taken
+        dropped = _find_dropped(part)
+        if excess <= 0 or dropped is None:
+            return part, widths
+        kept = [at for at in range(len(widths)) if at != dropped]
+        rows = tuple(tuple(row[at] for at in kept) for row in part.rows)
+        part = replace(part, columns=tuple(part.columns[at] for at in kept), rows=rows)
+
+
+def _text_column(part: Section) -> int | None:
+    """Return the index of the column that has text, apart from the names."""
+    if "outcomes" in part.columns:
+        return part.columns.index("outcomes")
+    return 1 if part.columns == ("", "") and part.left else None
+
+
+def _find_dropped(part: Section) -> int | None:
+    """Return the index of the least important column; None if all are needed."""
+    # The first column has the names, the second one the most important values.
+    found = (part.columns.index(name, 2) for name in _DROPPED if name in part.columns[2:])
+    return next(found, None)
 
 
 def _print_plain(parts: list[Section]) -> None:

@@ -22,9 +22,11 @@ from ...cli.open_session import open_runtime, read_overrides
 from ...headless.json_output import encode
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import expose, one_line, plain
+from ...terminal.text.wrap import put_wrapped
 from .command import PolicyCommand
 
 _MAX_LINE_BYTES = 16 << 20
+_BELOW_HEADS = " " * len("command  ")
 
 
 class NoCall(Exception):
@@ -47,7 +49,8 @@ async def check(command: PolicyCommand) -> int:
     if command.json:
         put(encode(_object(verdict)))
     else:
-        put("\n".join(_lines(command.what, verdict, settings)))
+        for line in _lines(command.what, verdict, settings):
+            put_wrapped(line, _BELOW_HEADS)
     return 0
 
 

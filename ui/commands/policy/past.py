@@ -31,6 +31,7 @@ from ....state.process.clock import format_time
 from ...cli.open_session import open_runtime
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import one_line, plain
+from ...terminal.text.wrap import put_wrapped
 from .command import PolicyCommand
 
 _MAX_LISTED = 40
@@ -56,11 +57,11 @@ async def test_rules(command: PolicyCommand) -> int:
         found = await runtime.store.database.offload(
             lambda: run_backtest(past_calls(runtime.store, since), court, mode)
         )
-    put(
-        json.dumps(_retrial_object(found, since), indent=1)
-        if command.json
-        else "\n".join(_lines(found, since))
-    )
+    if command.json:
+        put(json.dumps(_retrial_object(found, since), indent=1))
+        return 0
+    for line in _lines(found, since):
+        put_wrapped(line)
     return 0
 
 
@@ -75,7 +76,10 @@ async def suggest_rules(command: PolicyCommand) -> int:
     if command.json:
         put(json.dumps(_suggestions_object(found, since), indent=1))
     else:
-        put("\n".join(_list_suggestions(found, since)))
+        head, *rules = _list_suggestions(found, since)
+        put_wrapped(head, "# ")
+        for line in rules:
+            put(line)  # a line of TOML is not broken
     return 0
 
 
@@ -115,7 +119,7 @@ def _lines(found: BacktestResult, since: str) -> Iterator[str]:
     calls = format_count(found.calls, "call")
     yield f"{calls} since {since[:10]}: {found.changed_count} would be judged differently."
     if found.unknown:
-        yield f"{format_count(found.unknown, 'call')} more used tools that are not known here."
+        yield f"{format_count(found.unknown, 'more call')} used tools that are not known here."
     if found.changed_count:
         yield ""
         yield from (f"{count:6}  {_WORDS[then]} -> {now}" for (then, now), count in _list_changes(found))

@@ -1,14 +1,17 @@
 """Wraps long lines, between words if possible; no character is lost."""
 
+import os
 import re
+import sys
 from collections.abc import Iterable, Iterator
 
 from rich.cells import cell_len
 
-from ..terminal import Glyphs
+from ..terminal import Glyphs, put
 from .diffs import Emphasized, Line, behind, emphasize
 
 _PIECES = re.compile(r"\s+|\S+")
+_WORDS = re.compile(r"\s*\S+")
 _GAP = 3
 """Columns between two entries of a row."""
 
@@ -115,3 +118,44 @@ def hanging(head: str, text: str, cells: int) -> Iterator[str]:
         head = " " * indent
     for number, row in enumerate(rows):
         yield f"{' ' * indent if number else head}{row}".rstrip()
+
+
+def put_wrapped(line: str, begin: str | None = None) -> None:
+    """Print a line on stdout; in a window as rows that fit. `begin` is how all rows after the first begin."""
+    for row in wrap_words(line, window_cells(), begin):
+        put(row)
+
+
+def window_cells() -> int | None:
+    """Return the width of the window that stdout is, in columns; None for a file or a pipe."""
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or None if sys.stdout.isatty() else None
+    except (OSError, ValueError):
+        return None
+
+
+def wrap_words(line: str, cells: int | None, begin: str | None = None) -> list[str]:
+    """Return a line as rows of at most `cells` columns, which are broken between words.
+
+    A path, an id or another wide word in ASCII stays whole on a row of its own, so that it can be copied. By
+    default, rows after the first one are indented by four columns more than the line.
+    """
+    if cells is None or _cell_len(line) <= cells:
+        return [line]
+    begin = " " * (len(line) - len(line.lstrip()) + 4) if begin is None else begin
+    rows = [""]
+    for word in _WORDS.findall(line):
+        if rows[-1] and _cell_len(rows[-1] + word) > cells:
+            rows.append(begin + word.lstrip())
+        else:
+            rows[-1] += word
+    return [part for row in rows for part in _break_wide(row, cells, begin)]
+
+
+def _break_wide(row: str, cells: int, begin: str) -> Iterator[str]:
+    """Yield a row as rows of at most `cells` columns; one in ASCII remains as it is."""
+    if row.isascii():
+        yield row
+        return
+    for number, part in enumerate(wrap(row, cells, len(begin))):
+        yield f"{begin if number else ''}{part}".rstrip()

@@ -46,7 +46,7 @@ def require_on_workers(contender: Contender) -> str:
 
 
 def require_plain_tasks(suite: Suite) -> None:
-    """Raise `UsageError` for a task that workers cannot run: they get one message and the tools of an agent."""
+    """Raise `UsageError` for a task that workers cannot run: they get one message, and tools of an agent."""
     for task in suite:
         parts = {
             "tools": task.tools,

@@ -12,6 +12,7 @@ from .....state.search.knowledge_rows import StoredBase
 from ....headless.json_output import encode
 from ....terminal.terminal import put, say
 from ....terminal.text.sanitize import one_line
+from ....terminal.text.wrap import put_wrapped
 from .command import IndexCommand
 from .opened_library import OpenedLibrary, make_update_command, open_library
 
@@ -30,7 +31,7 @@ async def list_bases(command: IndexCommand) -> int:
             put(encode({name: value for name, value in row.items() if name != "update"}))
         else:
             for line in _format_base(row):
-                put(one_line(line))
+                put_wrapped(one_line(line))
     if not rows and not command.json:
         say("There are no knowledge bases here. Make one: sandbur index add DIR")
     return 0
@@ -89,7 +90,7 @@ async def search(command: IndexCommand) -> int:
             put(encode(_describe_passage(passage, opened)))
         else:
             for line in _format_passage(passage, opened):
-                put(line)
+                put_wrapped(line)
     if not passages:
         say("Nothing matches." if bases else "There are no knowledge bases here.")
     return 0 if passages else 1

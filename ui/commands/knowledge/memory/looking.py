@@ -16,6 +16,7 @@ from .....state.store.store import Store
 from ....cli.open_session import open_runtime
 from ....terminal.terminal import put, say
 from ....terminal.text.sanitize import plain
+from ....terminal.text.wrap import put_wrapped
 from .command import MOST_FOUND, MOST_LISTED, MemoryCommand
 from .fact_lines import describe_fact, list_rows, make_object
 
@@ -95,6 +96,6 @@ async def show_fact(command: MemoryCommand) -> int:
 def print_facts(facts: Sequence[Fact], as_json: bool) -> None:
     """Print facts on stdout, one a line: as text or as JSON objects."""
     for line in () if as_json else list_rows(facts):
-        put(plain(line))
+        put_wrapped(plain(line))
     for fact in facts if as_json else ():
         put(json.dumps(make_object(fact), ensure_ascii=False))

@@ -33,6 +33,7 @@ from ....cli.open_session import read_overrides, tell_notice
 from ....terminal.drive import StopSignals, exit_code
 from ....terminal.terminal import put, say
 from ....terminal.text.sanitize import one_line, plain
+from ....terminal.text.wrap import put_wrapped, window_cells
 from .command import EvalCommand
 from .page import write_page
 from .table import list_lines
@@ -177,8 +178,8 @@ def _show(command: EvalCommand, result: EvaluationResult) -> None:
     if command.json:
         put(json.dumps(result.to_json(), indent=1, ensure_ascii=False))
     else:
-        for line in list_lines(result):
-            put(plain(line))
+        for line in list_lines(result, window_cells()):
+            put_wrapped(plain(line))
     if not command.quiet:
         for notice in dict.fromkeys(result.notices):
             say(plain(one_line(notice)))

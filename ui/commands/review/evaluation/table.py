@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from rich.cells import cell_len, set_cell_size
+
 from .....agent.review.evaluation.measures.result import EvaluationResult, Measured
 from ....terminal.text.sanitize import one_line
 
 _MOST_NAME_CHARS = 40
 _DIGITS = {"cost_usd": 4, "tokens": 0, "turns": 1, "seconds": 1, "questions": 1}
 _SIGNIFICANT = 0.05
+_GAP = 2
 
 
-def list_lines(result: EvaluationResult) -> Iterator[str]:
-    """Yield the lines of the result."""
+def list_lines(result: EvaluationResult, cells: int | None = None) -> Iterator[str]:
+    """Yield the lines of the result; a table wider than `cells` columns becomes a list of its rows."""
     if result.open:
         yield f"{len(result.open)} of {len(result.open) + len(result.runs)} runs have not ended."
-    yield from _align([("task", *map(_cut, result.contenders)), *_list_matrix(result)])
+    yield from _align([("task", *map(_cut, result.contenders)), *_list_matrix(result)], cells)
     yield ""
     metrics = [result.metrics_of(name) for name in result.contenders]
     rows = [
         (_cut(columns[0].name), *(format_measured(one) for one in columns))
         for columns in _join_metrics(metrics)
     ]
-    yield from _align([("mean [95 %]", *map(_cut, result.contenders)), *rows])
+    yield from _align([("mean [95 %]", *map(_cut, result.contenders)), *rows], cells)
     for one in result.compare():
         test = one.test
         verdict = "" if test.p < _SIGNIFICANT else ", not significant"
@@ -72,10 +75,26 @@ def format_measured(one: Measured) -> str:
     return value if low == high else f"{value} [{low}, {high}]"
 
 
-def _align(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+def _align(rows: Sequence[Sequence[str]], cells: int | None) -> Iterator[str]:
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    if cells is not None and sum(widths) + _GAP * (len(widths) - 1) > cells:
+        yield from _list_below(rows)
+        return
     for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        padded = (set_cell_size(cell, width) for cell, width in zip(row, widths, strict=True))
+        yield (" " * _GAP).join(padded).rstrip()
+
+
+def _list_below(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield each row as its name and, below it, the head and the value of each other column."""
+    (name, *heads), *rest = rows
+    width = max(map(cell_len, heads), default=0)
+    yield f"{name}:"
+    for first, *values in rest:
+        yield first
+        yield from (
+            f"  {set_cell_size(head, width)}  {value}" for head, value in zip(heads, values, strict=True)
+        )
 
 
 def _cut(text: str) -> str:

@@ -5,7 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 from support.commands.command import Command
+from support.screens.terminal_pair import Terminal
+
+from sandbur.ui.terminal.text.sanitize import plain
 
 TASKS = {
     "hello/task.toml": 'version = "1.0"\n',
@@ -51,6 +55,18 @@ def test_a_table_shows_tasks_and_metrics(command: Command) -> None:
     assert "half · scripted · 1: failed (done, reward 0.5)" in done.err
     assert "only half" in done.err
     assert "environment/Dockerfile is not used" in done.err
+
+
+def test_a_table_that_is_wider_than_the_window_becomes_a_list_of_its_rows(command: Command) -> None:
+    command.env |= {"TERM": "xterm", "COLUMNS": "", "LINES": ""}
+    words = ("eval", "tasks", "-m", "scripted,demo", "--repeats", "2", "-q")
+    with Terminal(columns=34) as terminal:
+        terminal.drain(command.start(*words, start_new_session=True, **terminal.streams))
+        rows = plain(terminal.output.decode()).splitlines()
+    assert rows[:4] == ["task   scripted  demo", "half   0/2       0/2", "hello  2/2       0/2", ""]
+    at = rows.index("pass^2")
+    assert rows[at + 1 : at + 3] == ["  scripted  0.500 [0.000, 1.000]", "  demo      0.000"]
+    assert max(map(cell_len, rows)) <= 34
 
 
 def test_the_same_command_repeats_nothing_and_prints_the_same(command: Command) -> None:
