@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from .agent.review.evaluation.measures.metrics import Judgement, JudgeMetric, Metric, measure_judges
     from .agent.review.evaluation.measures.result import EvaluationResult, EvaluationRun
     from .agent.review.evaluation.suites.suite import Suite
-    from .agent.review.evaluation.suites.task import Solution, Task
+    from .agent.review.evaluation.suites.task import EarlierSession, Solution, Task
     from .agent.review.plans.plan_tool import plan_tools
     from .agent.runtime.compaction import Compaction
     from .agent.runtime.extension_runtime import ExtensionRuntime, SessionAdditions
@@ -137,6 +137,7 @@ __all__ = [
     "Depends",
     "Document",
     "DoneResult",
+    "EarlierSession",
     "Elicitation",
     "Embedder",
     "EvaluationResult",
@@ -311,6 +312,7 @@ _HOMES = {
     "EventStream": ("sandbur.agent.sdk.runs.stream", "EventStream"),
     "Suite": ("sandbur.agent.review.evaluation.suites.suite", "Suite"),
     "Task": ("sandbur.agent.review.evaluation.suites.task", "Task"),
+    "EarlierSession": ("sandbur.agent.review.evaluation.suites.task", "EarlierSession"),
     "Solution": ("sandbur.agent.review.evaluation.suites.task", "Solution"),
     "Metric": ("sandbur.agent.review.evaluation.measures.metrics", "Metric"),
     "JudgeMetric": ("sandbur.agent.review.evaluation.measures.metrics", "JudgeMetric"),

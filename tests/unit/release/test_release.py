@@ -1,5 +1,7 @@
 """A release: the same bytes from the same sources, a bill of materials, notes, and one version everywhere."""
 
+import gzip
+import io
 import json
 import os
 import re
@@ -44,7 +46,9 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def unpack(archive: Path, folder: Path) -> Path:
     """Unpack the sources in another order, with other dates and rights than a checkout has."""
-    with tarfile.open(archive) as opened:
+    # Reading backwards in compressed data begins at its start each time.
+    plain = io.BytesIO(gzip.decompress(archive.read_bytes()))
+    with tarfile.open(fileobj=plain) as opened:
         for member in sorted(opened.getmembers(), key=lambda one: one.name[::-1]):
             member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o600
             member.mtime += len(member.name)

@@ -68,7 +68,7 @@ class InspectModel:
             )
         except Exception as error:
             self.failure = error
-            raise ModelError(f"inspect has stopped the request: {error}") from error
+            raise ModelError(f"The evaluation stopped the request: {error}") from error
         if output.error:
             raise ModelError(f"{self.name} failed: {output.error}")
         reply = _read_reply(output, self.name)
