@@ -95,11 +95,13 @@ class EvaluationResult:
         groups = [found for task in self.tasks if (found := self.runs_of(contender, task))]
         smallest = min(map(len, groups), default=0)
         names = sorted({name for group in groups for run in group for name in run.own})
+        # A mean of the costs that are known would be too low.
+        priced = groups if all(run.cost_usd is not None for group in groups for run in group) else ()
         found = [
             *(_measure(f"pass@{k}", groups, partial(_pass_at, k)) for k in sorted({1, smallest} - {0})),
             *(_measure(f"pass^{k}", groups, partial(_pass_all, k)) for k in {smallest} - {0, 1}),
             _measure("reward", groups, lambda runs: average([run.reward for run in runs])),
-            _measure("cost_usd", groups, _cost),
+            _measure("cost_usd", priced, lambda runs: average([run.cost_usd or 0.0 for run in runs])),
             _measure(
                 "tokens", groups, lambda runs: average([run.input_tokens + run.output_tokens for run in runs])
             ),
@@ -295,11 +297,6 @@ def _pass_at(k: int, runs: Sequence[EvaluationRun]) -> float:
 
 def _pass_all(k: int, runs: Sequence[EvaluationRun]) -> float:
     return estimate_pass_all(len(runs), sum(run.is_passed for run in runs), k)
-
-
-def _cost(runs: Sequence[EvaluationRun]) -> float | None:
-    known = [run.cost_usd for run in runs if run.cost_usd is not None]
-    return average(known) if known else None
 
 
 def _own(name: str, runs: Sequence[EvaluationRun]) -> float | None:

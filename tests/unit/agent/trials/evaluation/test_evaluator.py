@@ -109,6 +109,18 @@ async def test_no_run_begins_when_the_budget_is_spent(store: TemporaryStore) -> 
     assert (len(whole.runs), whole.open) == (4, {})
 
 
+async def test_the_cost_is_unknown_if_that_of_one_run_is(store: TemporaryStore) -> None:
+    def answer(request: ModelRequest) -> Say:
+        cost = 0.5 if "Say 1" in list(request.messages)[-1].text else None
+        return Say("42", usage=Usage(llm_calls=1, input_tokens=1, output_tokens=1, cost_usd=cost))
+
+    tasks = [Task(f"Say {number}.", check=lambda one: "42" in one.result) for number in (1, 2)]
+    for count, known in ((1, True), (2, False)):
+        result = await evaluate(store, {"a": make_agent(store, answer)}, Suite(tasks[:count]))
+        found = {one.name: one.interval for one in result.metrics_of("a")}
+        assert (found["cost_usd"] is not None) is known
+
+
 async def test_a_call_that_asks_is_denied_and_counted(store: TemporaryStore) -> None:
     suite = Suite([Task("Write.", check="test ! -e answer.txt")])
     agent = make_agent(store).clone(ask=["write_file"])
