@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,9 @@ from ....actions.ports import Model
 from ....actions.tools.functions.decorator import index_tools
 from ....state.session import SandboxWish, SpawnedBy
 from ....state.store.store import Store
+from ...config.data_folder import make_private
 from ...config.load import load_settings
-from ...config.settings import Overrides, merge_overrides
+from ...config.settings import Overrides, Settings, merge_overrides
 from ...runtime.agent_definition import Definition
 from ...runtime.runtime import Runtime
 from ...sdk.runs.rules import RunRules
@@ -143,6 +144,18 @@ def _replace_tools(definition: Definition, task: Task) -> Definition:
         agents=(),
         handoffs=(),
     )
+
+
+@contextmanager
+def open_store(overrides: Overrides, env: Mapping[str, str]) -> Generator[tuple[Settings, Store]]:
+    """Open the store of a program for an evaluation, with the settings that it has besides."""
+    settings = load_settings(overrides, env, of_project=False)
+    make_private(settings.home)
+    store = Store.open(settings.store, settings.tenant, None, settings.durability, settings.home)
+    try:
+        yield settings, store
+    finally:
+        store.close()
 
 
 @asynccontextmanager

@@ -10,13 +10,10 @@ from typing import Any
 
 from ....state.errors import UsageError, WrongType
 from ....state.session import SandboxWish
-from ....state.store.store import Store
-from ...config.data_folder import make_private
-from ...config.load import load_settings
 from ...runtime.agent_definition import Definition
 from ...sdk.agent import Agent
 from ...sdk.arguments import forbid_loop
-from .contender import Contender
+from .contender import Contender, open_store
 from .measures.metrics import Metric, name_metrics
 from .measures.result import EvaluationResult
 from .plan import EvaluationPlan
@@ -83,13 +80,8 @@ class Evaluator:
 
     async def run(self) -> EvaluationResult:
         """Carry out the runs that have not ended, and return the result; raises `SandburError`."""
-        settings = load_settings(self._overrides, self._env, of_project=False)
-        make_private(settings.home)
-        store = Store.open(settings.store, settings.tenant, None, settings.durability, settings.home)
-        try:
+        with open_store(self._overrides, self._env) as (settings, store):
             return await EvaluationRunner(self._plan, settings, store, self._env, lambda _: None).run()
-        finally:
-            store.close()
 
     def run_sync(self) -> EvaluationResult:
         """Do the same as `run` without an event loop; raises `UsageError` if one is running."""

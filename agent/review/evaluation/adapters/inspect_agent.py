@@ -26,15 +26,13 @@ from .....state.conversation.messages import Message
 from .....state.errors import SandburError, UsageError
 from .....state.session import SandboxWish
 from .....state.store.store import Store
-from ....config.data_folder import make_private
-from ....config.load import load_settings
 from ....config.settings import Settings
 from ....sdk.agent import Agent
 from ....sdk.loading import open_agent
 from ....sdk.runs.result import RunResult
 from ....sdk.session import AgentSession
 from .. import evaluations_folder
-from ..contender import Contender, SessionOpener
+from ..contender import Contender, SessionOpener, open_store
 from ..plan import PlannedRun
 from ..runs.run_place import RunPlace
 from ..runs.turns import decide_all, run_turns
@@ -178,13 +176,8 @@ class Sample:
 async def open_sample(options: SampleOptions) -> AsyncGenerator[Sample]:
     """Open the store for one sample."""
     overrides = {} if options.store is None else {"store": options.store}
-    settings = load_settings(overrides, os.environ, of_project=False)
-    make_private(settings.home)
-    store = Store.open(settings.store, settings.tenant, None, settings.durability, settings.home)
-    try:
+    with open_store(overrides, os.environ) as (settings, store):
         yield Sample(settings, store, options)
-    finally:
-        store.close()
 
 
 def make_session_id() -> str:

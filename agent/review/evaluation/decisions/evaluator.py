@@ -13,8 +13,6 @@ from .....actions.ports import Model, ModelEvent, ModelRequest, Reply
 from .....state.conversation.messages import Message, Text
 from .....state.errors import UsageError, WrongType
 from .....state.store.store import Store
-from ....config.data_folder import make_private
-from ....config.load import load_settings
 from ....config.settings import Settings
 from ....history.reports.read_report import read_account
 from ....history.reports.run_report import facts_of
@@ -23,7 +21,7 @@ from ....runtime.wiring import connect_models
 from ....sdk.agent import Agent
 from ....sdk.arguments import forbid_loop
 from .. import evaluations_folder
-from ..contender import Contender, SessionOpener
+from ..contender import Contender, SessionOpener, open_store
 from ..measures.result import EvaluationResult, EvaluationRun
 from ..runner import OnReport
 from ..runs.records import read_record
@@ -255,13 +253,8 @@ class DecisionEvaluator:
 
     async def run(self) -> EvaluationResult:
         """Ask what has no answer yet, and return the result; raises `SandburError`."""
-        settings = load_settings(self._overrides, self._env, of_project=False)
-        make_private(settings.home)
-        store = Store.open(settings.store, settings.tenant, None, settings.durability, settings.home)
-        try:
+        with open_store(self._overrides, self._env) as (settings, store):
             return await DecisionRunner(self._plan, settings, store, self._env, lambda _: None).run()
-        finally:
-            store.close()
 
     def run_sync(self) -> EvaluationResult:
         """Do the same as `run` without an event loop; raises `UsageError` if one is running."""
