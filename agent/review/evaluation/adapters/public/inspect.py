@@ -13,7 +13,7 @@ try:
     import inspect_ai
 except ImportError as error:
     raise ImportError(
-        "sandbur.inspect needs the package inspect-ai. Install it with: pip install 'sandbur[inspect]'"
+        "sandbur.inspect needs the package inspect-ai. Install it: pip install 'inspect-ai>=0.3.285,<0.4'"
     ) from error
 
 from .agent.review.evaluation.adapters.inspect_agent import sandbur_agent, sandbur_solver
