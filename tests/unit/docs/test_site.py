@@ -11,7 +11,7 @@ from threading import Thread
 import build_site
 import pytest
 from support.places import ROOT
-from support.required import require_module
+from support.required import lacks, require_module
 from support.screens.browser import NEEDS_BROWSER, open_browser
 
 import sandbur
@@ -111,7 +111,7 @@ def test_a_browser_that_shows_the_site_asks_no_other_host(own: str) -> None:
 @NEEDS_BROWSER
 def test_every_diagram_is_drawn_by_the_copy_of_mermaid_that_the_site_has(own: str) -> None:
     if not build_site.MERMAID_FILE.exists():
-        pytest.skip("`python tests/build_site.py --diagrams` fetches Mermaid.")
+        lacks("`python tests/build_site.py --diagrams` fetches Mermaid.")
     diagrams = (ROOT / "docs/architecture.md").read_text("utf-8").count("```mermaid")
     with open_browser() as browser:
         browser.open(f"{own}docs/architecture/")
