@@ -44,10 +44,18 @@ def make_agent(url: str, folder: Path, turns: Any, extraction: Any = "propose") 
     return Agent(model, name="shop", memory_extraction=extraction, cwd=folder, store=url)
 
 
-async def test_a_fact_is_proposed_accepted_and_found(url: str, tmp_path: Path) -> None:
-    agent = make_agent(url, tmp_path, ["Fine.", answer(PORT)])
-    async with agent:
+async def tell(url: str, store: Store, folder: Path) -> Extractions:
+    """Tell the agent the port, in the session s1, which is to be read, but not in the background."""
+    async with make_agent(url, folder, ["Fine."], "off") as agent:
         await agent.run(f"{PORT}.", session_id="s1")
+    extractions = Extractions(store.database, store.tenant, "agent:shop")
+    extractions.begin("s1")
+    return extractions
+
+
+async def test_a_fact_is_proposed_accepted_and_found(url: str, store: Store, tmp_path: Path) -> None:
+    await tell(url, store, tmp_path)
+    async with make_agent(url, tmp_path, [answer(PORT)]) as agent:
         assert (await agent.memory.extract()).proposed == 1
         (proposal,) = await agent.memory.proposals()
         accepted = await agent.memory.accept(proposal.id)
@@ -55,10 +63,9 @@ async def test_a_fact_is_proposed_accepted_and_found(url: str, tmp_path: Path) -
         assert (await agent.memory.extract()).proposed == 0
 
 
-async def test_what_the_person_wrote_is_kept_and_corrected(url: str, tmp_path: Path) -> None:
-    agent = make_agent(url, tmp_path, ["Fine.", answer(PORT)], "keep")
-    async with agent:
-        await agent.run(f"{PORT}.", session_id="s1")
+async def test_what_the_person_wrote_is_kept_and_corrected(url: str, store: Store, tmp_path: Path) -> None:
+    await tell(url, store, tmp_path)
+    async with make_agent(url, tmp_path, [answer(PORT)], "keep") as agent:
         assert (await agent.memory.extract()).kept == 1
         (fact,) = await agent.memory.list()
         await agent.memory.correct(fact.id, "The port of the shop is 7070")
@@ -68,10 +75,7 @@ async def test_what_the_person_wrote_is_kept_and_corrected(url: str, tmp_path: P
 async def test_after_three_failures_only_a_person_lets_it_try_again(
     url: str, store: Store, tmp_path: Path
 ) -> None:
-    agent = make_agent(url, tmp_path, ["Fine."])
-    async with agent:
-        await agent.run(f"{PORT}.", session_id="s1")
-    extractions = Extractions(store.database, store.tenant, "agent:shop")
+    extractions = await tell(url, store, tmp_path)
     problems: list[str] = []
     for number in range(1, MOST_ATTEMPTS + 1):
         assert extractions.list_due(str(tmp_path)) == ["s1"]
@@ -125,9 +129,8 @@ async def list_notices(agent: Agent[str]) -> AsyncIterator[str]:
 async def test_facts_stay_when_their_session_is_deleted_and_it_is_read_no_more(
     url: str, store: Store, tmp_path: Path, way: str
 ) -> None:
-    agent = make_agent(url, tmp_path, ["Fine.", answer(PORT)], "keep")
-    async with agent:
-        await agent.run(f"{PORT}.", session_id="s1")
+    await tell(url, store, tmp_path)
+    async with make_agent(url, tmp_path, [answer(PORT)], "keep") as agent:
         await agent.memory.extract()
         if way == "delete":
             await agent.delete("s1")

@@ -47,7 +47,7 @@ def test_a_call_that_was_running_at_the_crash_is_settled_in_the_chat(
     assert "half" in screen
     assert "started: 2" in screen
     press(terminal, "i")
-    terminal.see(SETTLES, after="inspect: all output")
+    terminal.see(SETTLES, after="❯ inspect: all output")
     press(terminal, "d")
     terminal.see("What the model should know")
     terminal.type("I looked: xyzzy")

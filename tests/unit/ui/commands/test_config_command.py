@@ -71,8 +71,19 @@ def test_words_that_do_not_fit_are_refused(command: Command) -> None:
 
 def test_the_page_lists_every_key_with_its_variable_flag_and_default() -> None:
     page = (ROOT / "docs/configuration.md").read_text("utf-8")
-    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    keys, _, _ = page.partition("| earlier | now |")
+    rows = [line for line in keys.splitlines() if line.startswith("| `")]
     assert rows == [table_row(row.key) for row in KEYS]
+
+
+def test_the_page_lists_every_earlier_name() -> None:
+    _, _, table = (ROOT / "docs/configuration.md").read_text("utf-8").partition("| earlier | now |")
+    rows = [line for line in table.splitlines() if line.startswith("| `")]
+    assert rows == [
+        f"| `{'`, `'.join(one.earlier_names)}` | `{one.key}`, `{one.variable}` |"
+        for one in SETTINGS
+        if one.earlier_names
+    ]
 
 
 def table_row(key: str) -> str:

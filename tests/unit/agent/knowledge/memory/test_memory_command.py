@@ -115,13 +115,13 @@ def test_doctor_names_facts_that_no_search_finds_and_entries_without_a_fact(comm
 def test_an_export_is_imported_into_another_project(command: Command) -> None:
     add(command, "The port is 8080", "--path", "port.md")
     file = command.folder / "memory.jsonl"
-    assert run(command, "export", str(file)).err.strip() == f"Exported 1 facts to {file}."
+    assert run(command, "export", str(file)).err.strip() == f"Exported 1 fact to {file}."
     assert file.stat().st_mode & 0o777 == 0o600
     assert "exists already" in run(command, "export", str(file)).err
     (command.folder / "other").mkdir()
     other = ("-C", str(command.folder / "other"))
     store = ("--store", f"sqlite:///{command.folder}/other.db")
-    assert "Added 1 facts" in run(command, "import", str(file), "--scope", "project", *other, *store).err
+    assert "Added 1 fact;" in run(command, "import", str(file), "--scope", "project", *other, *store).err
     (found,) = run(command, "list", "--json", *other, *store).lines
     assert (found["text"], found["scope_key"]) == ("The port is 8080", str(command.folder / "other"))
     again = run(command, "import", str(file), "--scope", "project", *other, *store)

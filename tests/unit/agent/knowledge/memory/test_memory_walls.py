@@ -59,7 +59,7 @@ def test_the_facts_of_a_folder_that_is_gone_are_moved_to_another_project(command
     (command.folder / "pa").rename(command.folder / "renamed")
     exported = run_in(command, "pb", "export", "--scope", "project:../pa")
     moved = run_in(command, "pb", "import", "-", "--here", stdin=exported.out)
-    assert "Added 1 facts" in moved.err
+    assert "Added 1 fact;" in moved.err
     assert [one["text"] for one in run_in(command, "pb", "list", "--json").lines] == ["Tests run with make"]
 
 
