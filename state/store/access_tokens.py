@@ -27,6 +27,8 @@ _MOST_LISTED = 1001
 MOST_AUDITED = 100_000
 """The most entries of the audit trail of one tenant; older ones are removed."""
 _REMOVED_AT_ONCE = 1000
+_UTC = "+00:00"
+"""The end of every stored time."""
 
 
 class AccessToken(NamedTuple):
@@ -61,8 +63,8 @@ class AuditEntry(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The place in the trail, after which its next page begins."""
-        return f"{self.at}_{self.id}"
+        """The place in the trail, after which its next page begins; a URL can contain it as it is."""
+        return f"{self.at.replace(_UTC, 'Z')}_{self.id}"
 
 
 class TokenTable:
@@ -147,6 +149,8 @@ class AuditTrail:
         conditions, values = ([], []) if tenant is None else (["tenant = ?"], [tenant])
         if before:
             at, _, entry_id = before.partition("_")
+            # A `+` in a URL means a space.
+            at = at.replace("Z", _UTC).replace(" 00:00", _UTC)
             conditions.append("(at < ? OR at = ? AND id < ?)")
             values += [at, at, entry_id]
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
