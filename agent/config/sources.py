@@ -148,7 +148,7 @@ def fit(
     *parents, last = [str(part) for part in first["loc"] if part != "[key]"]
     key = named(".".join([*parents, last]))
     if first["type"] == "extra_forbidden":
-        raise error(f"{source}: there is no key {key}.", _near(model, parents, last))
+        raise error(f"{source}: there is no key {key}.", _suggest_key(model, parents, last))
     if first["type"] == "missing":
         raise error(f"{source}: {key} is missing.", "Add it.")
     if first["type"] == "string_too_short":
@@ -165,7 +165,7 @@ def describe_problem(message: str) -> str:
     return clause.replace("input should be", "it should be")
 
 
-def _near(model: type[BaseModel], parents: list[str], key: str) -> str:
+def _suggest_key(model: type[BaseModel], parents: list[str], key: str) -> str:
     table = _TABLES.get(parents[0], model) if parents else model
     known = list(table.model_fields)
     near = get_close_matches(key, known, n=2)

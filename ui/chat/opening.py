@@ -26,9 +26,9 @@ async def chat(command: ChatCommand) -> int:
         except Leave as leaving:
             return leaving.exit_code
         if asked is None:
-            return await _chat(runtime, command)
+            return await _run_chat(runtime, command)
     async with open_runtime(asked) as runtime:
-        return await _chat(runtime, asked)
+        return await _run_chat(runtime, asked)
 
 
 async def _ask_first(runtime: Runtime, command: ChatCommand) -> ChatCommand | None:
@@ -51,7 +51,7 @@ def _leave_by_cancelling(exit_code: int) -> bool:
     return False
 
 
-async def _chat(runtime: Runtime, command: ChatCommand) -> int:
+async def _run_chat(runtime: Runtime, command: ChatCommand) -> int:
     first = DEMO_GOAL if command.name == "demo" and command.prompt is None else command.prompt
     refuse_yolo(first or "")
     talk = Chat(runtime, Sending(read_attachments(command)), command.verbose)

@@ -112,7 +112,7 @@ def choice_of(session: SessionSummary, now: datetime, with_folder: bool = False)
     folder = f"{one_line(session.cwd.rpartition('/')[2])[:16]:<16} " if with_folder else ""
     state, short_state = state_of(session, now)
     line = f"{session.id[:8]}  {local_time(session.updated_at)}  {state:<15} {folder}{title}"
-    short = f"{_age(session.updated_at, now):>3} {short_state:<7} {title}  {folder}".rstrip()
+    short = f"{_format_age(session.updated_at, now):>3} {short_state:<7} {title}  {folder}".rstrip()
     words = f"{session.title} {session.id} {session.cwd} {session.model} {state}"
     return Choice(session.id, line, words, short)
 
@@ -127,7 +127,7 @@ def state_of(session: SessionSummary, now: datetime) -> tuple[str, str]:
     return STATES.get(session.status, (session.status, session.status[:7]))
 
 
-def _age(stamp: str, now: datetime) -> str:
+def _format_age(stamp: str, now: datetime) -> str:
     try:
         seconds = (now - datetime.fromisoformat(stamp)).total_seconds()
     except (ValueError, TypeError):

@@ -163,7 +163,7 @@ class _Telling:
         if state.vibe_plan and state.vibe_plan != self._before.vibe_plan:
             yield from plan_lines(state.vibe_plan, self._glyphs)
         yield from self._format_steps(messages[at:])
-        yield from self._newly_decided(state.pending_tool_calls)
+        yield from self._list_new_decisions(state.pending_tool_calls)
 
     def _format_steps(self, messages: Iterable[Message]) -> Iterator[Line]:
         for message in messages:
@@ -184,7 +184,7 @@ class _Telling:
                 yield finish_line(ToolFinished.of(made.result), name, self._glyphs)
         yield from result_lines(event, self._glyphs, verbose=False)
 
-    def _newly_decided(self, calls: Iterable[PendingCall]) -> Iterator[Line]:
+    def _list_new_decisions(self, calls: Iterable[PendingCall]) -> Iterator[Line]:
         """Yield the decisions about calls that have no result yet."""
         for call in calls:
             if call.decision != "undecided":

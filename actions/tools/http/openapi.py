@@ -178,7 +178,7 @@ class _Reading:
         name, place = str(parameter.get("name", "")), parameter.get("in")
         if self._is_set_by_table(name, place):
             return
-        schema, is_json = self._schema_of(parameter)
+        schema, is_json = self._find_schema(parameter)
         is_required = place == "path" or parameter.get("required") is True
         known = self._take(name, schema, is_required, str(place))
         template = Template((Placeholder("parameter", known),))
@@ -186,7 +186,7 @@ class _Reading:
             self._require_style(parameter, ("simple",))
             self._path_names[name] = known
         elif place == "query":
-            self._query.append(QueryField(name, template, "json" if is_json else self._style(parameter)))
+            self._query.append(QueryField(name, template, "json" if is_json else self._find_style(parameter)))
         elif place == "header":
             self._require_style(parameter, ("simple",))
             self._headers |= header_templates({name: "x"}, self._fault) | {name: template}
@@ -202,7 +202,7 @@ class _Reading:
             return name.lower() in (*_NOT_HEADERS, *(header.lower() for header in self._table.headers))
         return place == "query" and name in self._table.query
 
-    def _schema_of(self, parameter: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    def _find_schema(self, parameter: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
         """Return the schema of a parameter, and whether its value is encoded as JSON."""
         content = parameter.get("content")
         holder: Any = parameter
@@ -224,7 +224,7 @@ class _Reading:
         self._required += [known] if is_required else []
         return known
 
-    def _style(self, parameter: Mapping[str, Any]) -> Style:
+    def _find_style(self, parameter: Mapping[str, Any]) -> Style:
         style = parameter.get("style", "form")
         explodes = parameter.get("explode", style in ("form", "deepObject"))
         found = _STYLES.get((style, bool(explodes)))
@@ -269,14 +269,14 @@ class _Reading:
         if given is None or self._operation.method in ("GET", "HEAD"):
             return None, "json"
         body = self._document.mapping(given, f"the body of {self._operation.place}")
-        kind, media = self._media(self._document.mapping(body.get("content", {}), "a content"))
+        kind, media = self._choose_media(self._document.mapping(body.get("content", {}), "a content"))
         schema = self._document.schema(media.get("schema", {}), is_sent=True)
         if isinstance(description := body.get("description"), str):
             schema = {**schema, "description": description}
         name = self._take("body", schema, body.get("required") is True, "request")
         return Template((Placeholder("parameter", name),)), kind
 
-    def _media(self, content: Mapping[str, Any]) -> tuple[BodyKind, Mapping[str, Any]]:
+    def _choose_media(self, content: Mapping[str, Any]) -> tuple[BodyKind, Mapping[str, Any]]:
         for media_type, media in content.items():
             plain = media_type.partition(";")[0].strip().lower()
             if plain in ("application/json", "*/*", "application/*") or plain.endswith("+json"):
@@ -310,9 +310,9 @@ class _Reading:
 
     def _address_of(self, server: Mapping[str, Any]) -> str:
         """Return the address of a server, with the default values of its variables."""
-        return _VARIABLE.sub(lambda found: self._default(server, found[1]), str(server.get("url", "")))
+        return _VARIABLE.sub(lambda found: self._find_default(server, found[1]), str(server.get("url", "")))
 
-    def _default(self, server: Mapping[str, Any], name: str) -> str:
+    def _find_default(self, server: Mapping[str, Any], name: str) -> str:
         variables = self._document.mapping(server.get("variables", {}), "variables of a server")
         variable = self._document.mapping(variables.get(name, {}), f"the variable {name} of a server")
         if "default" not in variable:

@@ -89,11 +89,11 @@ class HttpRequest(ReachingTool[HttpRequestArguments]):
 
     async def run(self, arguments: HttpRequestArguments, context: ToolContext) -> ToolOutcome:
 
-        if refused := _unsendable(arguments):
+        if refused := _find_conflict(arguments):
             return ToolOutcome("error", f"Nothing was sent: {refused}")
         headers = dict(parse_headers(arguments.headers))
         if arguments.body and not any(name.lower() == "content-type" for name in headers):
-            headers["Content-Type"] = _type_of(arguments.body)
+            headers["Content-Type"] = _guess_type(arguments.body)
         body = arguments.body.encode()
         request = WebRequest(web_url(arguments.url), arguments.method, headers, body)
         try:
@@ -103,7 +103,7 @@ class HttpRequest(ReachingTool[HttpRequestArguments]):
         return _outcome(answer, self.spec.name)
 
 
-def _unsendable(arguments: HttpRequestArguments) -> str | None:
+def _find_conflict(arguments: HttpRequestArguments) -> str | None:
     if arguments.body and arguments.method in READING_METHODS:
         return f"a {arguments.method} request has no body."
     found = PLACEHOLDER.search(f"{arguments.url}\n{arguments.headers}\n{arguments.body}")
@@ -115,7 +115,7 @@ def _unsendable(arguments: HttpRequestArguments) -> str | None:
     return None
 
 
-def _type_of(body: str) -> str:
+def _guess_type(body: str) -> str:
     return "application/json" if body.lstrip().startswith(("{", "[")) else "text/plain; charset=utf-8"
 
 

@@ -102,7 +102,7 @@ async def check_before_start(call: PendingCall, state: ApplicationState, ports: 
         return CheckedCall(ask_again(call, now.binding, now.reason))
     if call.binding is None or now.binding is None:
         return CheckedCall(call, arguments, None, leads)
-    why = await _what_changed(call, call.binding, now.binding, state, ports)
+    why = await _describe_changes(call, call.binding, now.binding, state, ports)
     return CheckedCall(
         ask_again(call, now.binding, why) if why else call,
         arguments,
@@ -135,7 +135,7 @@ def fits_approval(looked: CheckedCall, prepared: Prepared | ToolOutcome | None, 
     return pre_images_fit(prepared.changes, looked.seen)
 
 
-async def _what_changed(
+async def _describe_changes(
     call: PendingCall,
     bound: ApprovalFingerprint,
     now: ApprovalFingerprint,
@@ -295,20 +295,20 @@ def find_cycle(
     `polled`: the tools whose calls may repeat. These calls are ignored.
     """
     asking = history.requesting_message
-    rounds = list(islice(_rounds(history, asking, polled), longest))
+    rounds = list(islice(_group_by_message(history, asking, polled), longest))
     together = len(asking.tool_uses) if asking is not None else 1
     in_rounds = sum(map(len, rounds))
     if together <= in_rounds and not any(past.is_of(call) for calls in rounds for past in calls):
         return None
     lengths = sorted({1, together, *accumulate(map(len, rounds))})
-    newest = list(islice(chain.from_iterable(_rounds(history, asking, polled)), 2 * lengths[-1]))
+    newest = list(islice(chain.from_iterable(_group_by_message(history, asking, polled)), 2 * lengths[-1]))
     place = next((at for at, past in enumerate(newest[: lengths[-1]]) if past.is_of(call)), None)
     if place is None:
         return None
     for length in lengths:
         if place >= length or len(newest) < 2 * length:
             continue
-        turns = _turns(chain.from_iterable(_rounds(history, asking, polled)), length)
+        turns = _count_equal_turns(chain.from_iterable(_group_by_message(history, asking, polled)), length)
         if turns >= MOST_IN_A_ROW:
             return Cycle(length, turns, (newest[place].call_id, newest[place + length].call_id))
     return None
@@ -332,14 +332,14 @@ def _count_refused_rounds(history: Transcript, denied: bool) -> int:
     `denied`: a denied call counts as refused, too.
     """
     count = 0
-    for calls in islice(_rounds(history, asking=None), MOST_REFUSED_ROUNDS):
+    for calls in islice(_group_by_message(history, asking=None), MOST_REFUSED_ROUNDS):
         if not all(past.is_refused or (denied and past.outcome == "denied") for past in calls):
             break
         count += 1
     return count
 
 
-def _turns(past: Iterable[_Past], length: int) -> int:
+def _count_equal_turns(past: Iterable[_Past], length: int) -> int:
     """Count the equal turns of `length` calls, newest first. The first turn counts."""
     turn: list[_Past] = []
     count = 0
@@ -354,7 +354,7 @@ def _turns(past: Iterable[_Past], length: int) -> int:
     return count // length
 
 
-def _rounds(
+def _group_by_message(
     history: Transcript, asking: Message | None, polled: Set[str] = frozenset()
 ) -> Iterator[list[_Past]]:
     """Yield the calls of each message since the person's last message, newest first. `asking` is left out."""

@@ -171,7 +171,7 @@ class Talk:
 
         Raises `RunFailed` if it does not answer; in the declared order it is the next one again then.
         """
-        return await self._next(message, check_turn(message, output, options))
+        return await self._run_next_turn(message, check_turn(message, output, options))
 
     async def run(
         self,
@@ -219,7 +219,7 @@ class Talk:
             return turns < len(spoken | present.intersection(self._names))
 
         while is_due():
-            one = await self._next(message, request, is_due)
+            one = await self._run_next_turn(message, request, is_due)
             if one is None:
                 return not is_due()
             messages.append(one)
@@ -227,7 +227,7 @@ class Talk:
             turns += 1
         return True
 
-    async def _next(
+    async def _run_next_turn(
         self, message: str, request: RunRequest[Any], is_due: Callable[[], bool] = lambda: True
     ) -> HubMessage | None:
         """Let the next participant speak. None: the order ends the talk, or no turn is due any more."""

@@ -47,14 +47,14 @@ def _refuse_earlier_name(key: str) -> None:
 def set_value(place: ConfigPlace, name: str, text: str, env: Mapping[str, str]) -> None:
     """Set a value, parsed like that of an environment variable; raises `UsageError` or `ConfigError`."""
     row, entry = setting_named(name)
-    value = _value(row, entry, text, place.path)
+    value = _parse_value(row, entry, text, place.path)
     if place.project is not None and row.key == "catastrophic":
         raise UsageError("`catastrophic` counts only in your own configuration.", "Leave --project out.")
 
     def change(document: TomlDocument) -> None:
         for earlier in row.earlier_names:
             document.remove((earlier,))
-        document.set(_names(row, entry), value)
+        document.set(_split_key(row, entry), value)
 
     edit_config(place, change, env)
 
@@ -65,18 +65,18 @@ def unset_value(place: ConfigPlace, name: str, env: Mapping[str, str]) -> bool:
     removed: list[bool] = []
 
     def change(document: TomlDocument) -> None:
-        names = (_names(row, entry), *((earlier,) for earlier in row.earlier_names))
+        names = (_split_key(row, entry), *((earlier,) for earlier in row.earlier_names))
         removed.extend(document.remove(each) for each in names)
 
     edit_config(place, change, env)
     return any(removed)
 
 
-def _names(row: Setting, entry: str) -> tuple[str, ...]:
+def _split_key(row: Setting, entry: str) -> tuple[str, ...]:
     return (row.key, entry) if entry else (row.key,)
 
 
-def _value(row: Setting, entry: str, text: str, path: Path) -> Any:
+def _parse_value(row: Setting, entry: str, text: str, path: Path) -> Any:
     is_table = row.merge == "entries" or row.kind == "table"
     if is_table and not (entry and row.kind in _ENTRIES):
         hint = f"Name an entry: {row.key}.NAME" if row.kind in _ENTRIES else f"Write it into {path}."

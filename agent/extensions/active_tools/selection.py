@@ -35,7 +35,7 @@ def select_tools(tools: Mapping[str, Tool], choice: ToolChoice) -> Selected:
         for group in tools[name].traits.groups:
             if group not in within_reach:
                 missing.setdefault(group, []).append(name)
-    return Selected(kept, tuple(_unknown(tools, choice)), tuple(_unreachable(missing)))
+    return Selected(kept, tuple(_unknown(tools, choice)), tuple(_describe_unreachable(missing)))
 
 
 def active_groups(choice: ToolChoice) -> frozenset[str]:
@@ -68,18 +68,19 @@ def _unknown(tools: Mapping[str, Tool], choice: ToolChoice) -> Iterable[str]:
         for entry in entries:
             if entry not in groups and not any(_means(entry, *named) for named in _traits(tools)):
                 what = "neither a tool nor a group of this session"
-                yield f"{where} names `{entry}`, which is {what}.{_near(entry, (*tools, *groups))}"
+                yield f"{where} names `{entry}`, which is {what}.{_suggest_name(entry, (*tools, *groups))}"
     for where, entries in (("groups", choice.groups), ("available_groups", choice.available_groups)):
         for entry in entries:
             if entry not in groups:
-                yield f"`{where}` names `{entry}`, but no tool is in such a group.{_near(entry, groups)}"
+                hint = _suggest_name(entry, groups)
+                yield f"`{where}` names `{entry}`, but no tool is in such a group.{hint}"
 
 
 def _traits(tools: Mapping[str, Tool]) -> Iterable[tuple[str, ToolTraits]]:
     return ((name, tool.traits) for name, tool in tools.items())
 
 
-def _near(entry: str, names: Iterable[str]) -> str:
+def _suggest_name(entry: str, names: Iterable[str]) -> str:
     near = get_close_matches(entry, list(names), n=1)
     return f" Did you mean `{near[0]}`?" if near else ""
 
@@ -87,7 +88,7 @@ def _near(entry: str, names: Iterable[str]) -> str:
 _MOST_NAMED = 5
 
 
-def _unreachable(missing: Mapping[str, list[str]]) -> Iterable[str]:
+def _describe_unreachable(missing: Mapping[str, list[str]]) -> Iterable[str]:
     for group, names in missing.items():
         named = ", ".join(sorted(names)[:_MOST_NAMED])
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""

@@ -34,9 +34,9 @@ def differences(recorded: Values, today: Values, logs: RecordedLogs) -> list[Rep
         if old is new:
             continue
         if isinstance(old, Transcript):
-            found += _in_histories(name, old, new, logs)
+            found += _compare_histories(name, old, new, logs)
         elif name == "vibe_plan":
-            found += _in_plans(name, old, new, logs)
+            found += _compare_plans(name, old, new, logs)
         elif name == "pending_tool_calls":
             found += between(name, *map(_json, _drop_equal_calls(old, new)))
         elif old != new:
@@ -70,7 +70,7 @@ def _plain(*calls: PendingCall) -> tuple[PendingCall, ...]:
     )
 
 
-def _in_plans(
+def _compare_plans(
     name: str, old: tuple[VibeStep, ...], new: tuple[VibeStep, ...], logs: RecordedLogs
 ) -> Iterator[ReplayDifference]:
     for at, (left, right) in enumerate(zip_longest(old, new)):
@@ -80,13 +80,13 @@ def _in_plans(
         elif left is not right:
             apart = {"chat_history": Transcript()}
             yield from between(path, *(_json(side.model_copy(update=apart)) for side in (left, right)))
-            yield from _in_histories(f"{path}.chat_history", left.chat_history, right.chat_history, logs)
+            yield from _compare_histories(f"{path}.chat_history", left.chat_history, right.chat_history, logs)
 
 
-def _in_histories(
+def _compare_histories(
     path: str, old: Transcript, new: Transcript, logs: RecordedLogs
 ) -> Iterator[ReplayDifference]:
-    shared, old_rest, new_rest = _apart(old, new)
+    shared, old_rest, new_rest = _split_common(old, new)
     pairs = zip_longest(logs.load_history(old_rest), logs.load_history(new_rest))
     for at, (left, right) in enumerate(pairs, shared):
         if left is not right:
@@ -95,7 +95,7 @@ def _in_histories(
             )
 
 
-def _apart(old: Transcript, new: Transcript) -> tuple[int, Transcript, Transcript]:
+def _split_common(old: Transcript, new: Transcript) -> tuple[int, Transcript, Transcript]:
     """Return the length of the common beginning of two histories, and the rest of each. Logs are compared,
     not messages."""
     shared = 0
@@ -256,7 +256,7 @@ def _differences(
     recorded: RequestShape, asked: RequestShape, known: Mapping[str, str], tools: Mapping[str, str]
 ) -> Iterator[ReplayDifference]:
     if recorded.fixed_sha256 != asked.fixed_sha256:
-        changed = list(_in_tools(known, tools))
+        changed = list(_compare_tools(known, tools))
         yield from changed or [ReplayDifference("system prompt", recorded.fixed_sha256, asked.fixed_sha256)]
     if recorded.forced_tool != asked.forced_tool:
         yield ReplayDifference("forced tool", recorded.forced_tool or "none", asked.forced_tool or "none")
@@ -266,7 +266,7 @@ def _differences(
         yield ReplayDifference("histories", *(_sizes(shape) for shape in (recorded, asked)))
 
 
-def _in_tools(known: Mapping[str, str], tools: Mapping[str, str]) -> Iterator[ReplayDifference]:
+def _compare_tools(known: Mapping[str, str], tools: Mapping[str, str]) -> Iterator[ReplayDifference]:
     for name in dict.fromkeys((*known, *tools)):
         old, new = known.get(name), tools.get(name)
         if old is None or new is None:

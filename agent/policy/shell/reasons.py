@@ -171,15 +171,15 @@ def find_writes(sight: Sight, cwd: str) -> Iterator[tuple[str, bool]]:
             here = realpath(join(here, expanduser((*seen.words[1:], "~")[0])))
         for target in _targets(seen):
             yield _resolve(target, here), "$" in target or "*" in target
-            for match in islice(glob.iglob(_absolute(target, here)), _MAX_MATCHES):  # noqa: PTH207 -- as text
+            for match in islice(glob.iglob(_make_absolute(target, here)), _MAX_MATCHES):  # noqa: PTH207 -- as text
                 yield realpath(match), True
 
 
 def _resolve(target: str, here: str) -> str:
-    return realpath(normpath(_absolute(target, here)))
+    return realpath(normpath(_make_absolute(target, here)))
 
 
-def _absolute(target: str, here: str) -> str:
+def _make_absolute(target: str, here: str) -> str:
     home = expanduser("~")
     target = re.sub(r"^(?:\$HOME|\$\{HOME\})(?=/|$)", lambda _: home, target)
     return join(here, expanduser(target))
@@ -194,7 +194,9 @@ def _targets(seen: SeenCommand) -> Iterator[str]:
     elif program in _WRITES_LAST or program == "mv":
         yield from operands if program == "mv" else ()
         folders = list(_target_folders(seen.words)) if program in _TAKES_FOLDER else []
-        yield from _into(operands, folders) if folders else _into(operands[:-1], operands[-1:])
+        yield from (
+            _list_targets(operands, folders) if folders else _list_targets(operands[:-1], operands[-1:])
+        )
     elif program == "dd":
         yield from (word[3:] for word in operands if word.startswith("of="))
     elif program in ("curl", "wget", "sort", "tar", "unzip", "gcc", "git"):
@@ -216,7 +218,7 @@ def _target_folders(words: Sequence[str]) -> Iterator[str]:
             yield found[1] or following
 
 
-def _into(sources: list[str], last: list[str]) -> Iterator[str]:
+def _list_targets(sources: list[str], last: list[str]) -> Iterator[str]:
     """Yield the target, and the path of each source inside it in case the target is a folder."""
     for target in last:
         yield target

@@ -47,21 +47,21 @@ class Always:
 
     async def choose(self, offers: Sequence[RuleSuggestion]) -> bool:
         """Ask which rule to add and for how long; return whether a rule was added."""
-        offer = offers[0] if len(offers) == 1 else await self._which(offers)
+        offer = offers[0] if len(offers) == 1 else await self._choose_rule(offers)
         if offer is None:
             return False
         try:
-            return await self._for_how_long(offer)
+            return await self._choose_duration(offer)
         except SandburError as problem:
             self._questions.renderer.lines([("red", one_line(str(problem)))])
             return False
 
-    async def _which(self, offers: Sequence[RuleSuggestion]) -> RuleSuggestion | None:
+    async def _choose_rule(self, offers: Sequence[RuleSuggestion]) -> RuleSuggestion | None:
         by_key = {_KEYS[offer.kind]: offer for offer in offers}
         choices = {key: _name_offer(offer) for key, offer in by_key.items()}
         return by_key.get(await self._questions.key("Always what?", choices))
 
-    async def _for_how_long(self, offer: RuleSuggestion) -> bool:
+    async def _choose_duration(self, offer: RuleSuggestion) -> bool:
         """Show the rule in full, ask for how long to add it, and add it; return whether it was added."""
         self._questions.show("From now on this runs without a question", _show_rule(offer))
 

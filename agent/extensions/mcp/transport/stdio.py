@@ -50,7 +50,17 @@ async def program(
     lifeline, held = os.pipe()
     try:
         process = subprocess.Popen(  # noqa: ASYNC220 -- takes a few milliseconds; passes open files
-            [sys.executable, "-I", "-S", "-c", _KEEPER, _home(), str(lifeline), str(error_file), *command],
+            [
+                sys.executable,
+                "-I",
+                "-S",
+                "-c",
+                _KEEPER,
+                _find_package_folder(),
+                str(lifeline),
+                str(error_file),
+                *command,
+            ],
             cwd=cwd,
             env=dict(env),
             pass_fds=(lifeline,),
@@ -81,7 +91,7 @@ async def program(
             await _end(process, held)
 
 
-def _home() -> str:
+def _find_package_folder() -> str:
     """Return the folder from which this package is imported."""
     face = Path(str(sys.modules[__name__.partition(".")[0]].__file__))
     return str(face.parent.parent if face.name == "__init__.py" else face.parent)
