@@ -23,7 +23,7 @@ from ...state.store.store import Store
 from ..extensions.extension import load
 from ..runtime.agent_definition import Definition, SubAgentDefinition, make_like
 from ..runtime.extension_runtime import ProcessContext
-from ..session.run import Limits
+from ..session.run_limits import Limits
 from ..session.run_result import make_run_finished
 from ..session.session import Session
 from .child_settings import make_child_settings, narrow_mode, renew_child_settings

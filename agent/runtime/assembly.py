@@ -41,7 +41,7 @@ from ..session.decisions import whoami
 from ..session.inbox import SessionInbox
 from ..session.observers import Observers
 from ..session.position import Position
-from ..session.run import Limits
+from ..session.run_limits import Limits
 from ..session.secrets import SecretMasker, masker_for
 from ..session.session import Session
 from ..session.waiting_calls import SessionRules

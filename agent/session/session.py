@@ -35,7 +35,8 @@ from .inbox import SessionInbox
 from .observers import Observers
 from .open_request import OpenRequest, find_open_request
 from .position import Position
-from .run import Limits, Run, RunInput
+from .run import Run, RunInput
+from .run_limits import Limits
 from .run_options import (
     ConnectModel,
     dump_changes,

@@ -26,7 +26,7 @@ from ...sdk.arguments import require_agent_name
 from ...sdk.runs.request import RunRequest
 from ...sdk.runs.result import ChildResult
 from ...sdk.runs.rules import RunRules
-from ...session.run import Limits
+from ...session.run_limits import Limits
 from ..child_settings import MODES_BY_FREEDOM
 from .branch_tool import BranchTool
 from .logic import RetryLogic, WorkflowLogic, WorkflowStep
