@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -141,15 +141,19 @@ def load_settings(overrides: Overrides, env: Mapping[str, str], of_project: bool
         notices=(*notices, *PACKAGES.problems),
         untrusted_config=untrusted,
         untrusted_files=tuple(untrusted_files),
-        sources={
-            row.key: saying
-            for row in SETTINGS
-            if (
-                saying := tuple(layer.name for layer in layers if layer.values.get(row.key) not in (None, []))
-            )
-        },
+        sources=_find_sources(layers),
         rule_sources=_rule_sources(layers, env),
     )
+
+
+def _find_sources(layers: Sequence[_Layer]) -> dict[str, tuple[str, ...]]:
+    """Return key -> the names of the sources that set it, the strongest first."""
+    found: dict[str, tuple[str, ...]] = {}
+    for row in SETTINGS:
+        names = tuple(layer.name for layer in layers if layer.values.get(row.key) not in (None, []))
+        if names:
+            found[row.key] = names
+    return found
 
 
 def _providers(

@@ -177,15 +177,7 @@ def judge_fully(
     hook = use.hook if isinstance(use, PendingCall) else hook
     tool = ports.toolbox.get(use.tool)
     if tool is None:
-        names = ", ".join(itertools.islice(ports.toolbox, _MOST_NAMED)) or "none"
-        more = f" and {len(ports.toolbox) - _MOST_NAMED} more" if len(ports.toolbox) > _MOST_NAMED else ""
-        return (
-            _make_invalid_call(
-                use, f"There is no tool named {use.tool[:80]!r}. The tools are: {names}{more}."
-            ),
-            None,
-            None,
-        )
+        return _make_invalid_call(use, _explain_unknown_tool(use.tool, ports)), None, None
     # The call runs with the model's arguments. The display and the store get arguments without secrets.
     original = ports.masker.references.find_original(use.arguments) if use.masked else None
     mask = ports.masker.text if original is not None else str
@@ -217,6 +209,12 @@ def judge_fully(
     if call.decision == "undecided":
         call = call.model_copy(update=_prepare_question(call, tool, parsed, ports, state))
     return call, parsed, verdict
+
+
+def _explain_unknown_tool(name: str, ports: Ports) -> str:
+    names = ", ".join(itertools.islice(ports.toolbox, _MOST_NAMED)) or "none"
+    more = f" and {len(ports.toolbox) - _MOST_NAMED} more" if len(ports.toolbox) > _MOST_NAMED else ""
+    return f"There is no tool named {name[:80]!r}. The tools are: {names}{more}."
 
 
 def _prepare_question(

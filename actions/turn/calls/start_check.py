@@ -72,7 +72,6 @@ async def check_before_start(call: PendingCall, state: ApplicationState, ports: 
         return CheckedCall(_refuse(call, _TAMPERED))
     if problem := why_lost(call, ports):
         return CheckedCall(_refuse(call, f"It was not run: {problem}"))
-    mode = state.execution_mode
     now, arguments, verdict = judge_fully(call, ports, state)
     if now.decision in ("denied", "invalid"):
         return CheckedCall(now)
@@ -84,19 +83,10 @@ async def check_before_start(call: PendingCall, state: ApplicationState, ports: 
         return CheckedCall(_refuse(call, _UNKNOWN_PLACES))
     now = _judge_real_paths(leads, now, arguments, ports, state)
     if now.decision == "approved":
-        is_by_rule = _is_by_rule(now, arguments, ports)
-        turns, length = (0, 0) if is_persons else await _repetition(now, state, ports, is_by_rule)
-        if not turns:
-            by_proof = verdict is not None and verdict.by_proof
-            in_sandbox = verdict is not None and verdict.in_sandbox
-            return CheckedCall(
-                call, arguments, None, leads, call.decided_by == "policy" and by_proof, in_sandbox
-            )
-        if mode == "yolo" or is_by_rule:
-            return CheckedCall(_refuse(call, describe_repetition(turns, length)))
-        return CheckedCall(
-            ask_again(call, now.binding, _REPEATED.format(times=format_turn_count(turns, length)))
-        )
+        by_proof = verdict is not None and verdict.by_proof and call.decided_by == "policy"
+        in_sandbox = verdict is not None and verdict.in_sandbox
+        ready = CheckedCall(call, arguments, None, leads, by_proof, in_sandbox)
+        return ready if is_persons else await _check_repetition(ready, now, state, ports)
     if not is_persons or (call.origin == "person" and call.binding is None):
         # A typed command was approved without a question, but now the gate asks one.
         return CheckedCall(ask_again(call, now.binding, now.reason))
@@ -109,6 +99,20 @@ async def check_before_start(call: PendingCall, state: ApplicationState, ports: 
         now.binding,
         [file.real for file in now.binding.files],
     )
+
+
+async def _check_repetition(
+    ready: CheckedCall, now: PendingCall, state: ApplicationState, ports: Ports
+) -> CheckedCall:
+    """Return the call as it is, or refused or with a question if it continues a cycle of equal calls."""
+    is_by_rule = _is_by_rule(now, ready.arguments, ports)
+    turns, length = await _find_repetition(now, state, ports, is_by_rule)
+    if not turns:
+        return ready
+    if state.execution_mode == "yolo" or is_by_rule:
+        return CheckedCall(_refuse(ready.call, describe_repetition(turns, length)))
+    why = _REPEATED.format(times=format_turn_count(turns, length))
+    return CheckedCall(ask_again(ready.call, now.binding, why))
 
 
 def _judge_real_paths(
@@ -166,7 +170,7 @@ async def _changes_before(call: PendingCall, state: ApplicationState, ports: Por
     return changes
 
 
-async def _repetition(
+async def _find_repetition(
     now: PendingCall, state: ApplicationState, ports: Ports, is_by_rule: bool
 ) -> tuple[int, int]:
     """Return the turns and the length of the cycle that the call continues, or (0, 0) if the call may run."""
