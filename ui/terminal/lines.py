@@ -216,7 +216,7 @@ def result_lines(
 
 
 def _count_hidden(count: int, key: str) -> str:
-    counted = f"+ {count:,} line{'' if count == 1 else 's'}"
+    counted = f"+ {format_count(count, 'line')}"
     return f"{counted}, {key}" if key else counted
 
 
@@ -290,7 +290,7 @@ def step_sign(status: StepStatus, glyphs: Glyphs) -> tuple[str, str]:
 def usage_text(usage: Usage, glyphs: Glyphs) -> str:
     """Return calls, tokens and cost on one line; unknown values are marked."""
     parts = [
-        f"{usage.llm_calls} model call{'' if usage.llm_calls == 1 else 's'}",
+        format_count(usage.llm_calls, "model call"),
         f"{_tokens(usage.input_tokens)} in",
         f"{_tokens(usage.output_tokens)} out",
         "cost unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}",

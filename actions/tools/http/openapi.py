@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, cast
@@ -13,6 +12,7 @@ from ....state.calls import Effect
 from ....state.errors import ConfigError
 from ...ports import build_object_schema
 from ..functions.schemas.schema_tool import usable_name, usual
+from ..similar_names import suggest_names
 from ..web.web_url import UnfitUrl, WebUrl, web_url
 from .endpoint import BodyKind, HttpEndpoint, QueryField, Style
 from .openapi_schemas import ApiDescription, Problem
@@ -96,8 +96,7 @@ def _select_operations(
             one for one in operations if fnmatchcase(one.id, wanted) or fnmatchcase(one.place, wanted)
         ]
         if not matching:
-            near = get_close_matches(wanted, names, n=1)
-            hint = f"Did you mean `{near[0]}`?" if near else f"It has: {', '.join(names[::2][:20])}."
+            hint = suggest_names(wanted, names, f"It has: {', '.join(names[::2][:20])}.")
             raise ConfigError(f"{source}: {path} has no operation `{wanted}`.", hint)
         if wanted in table.operations:
             chosen |= {one.place: one for one in matching}

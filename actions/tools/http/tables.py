@@ -1,12 +1,12 @@
 """HTTP tools as configuration tables, and descriptions of their effect."""
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from ....state.errors import ConfigError
+from ..similar_names import suggest_keys
 from .template import Placeholder, Unfillable, node_of, references_in
 
 Ask = Literal["by_rule", "always", "never"]
@@ -82,8 +82,7 @@ def _parse_table(where: str, given: Any, kind: type[TableT]) -> TableT:
     table = cast("dict[Any, Any]", given)
     unknown = [str(key) for key in table if key not in kind.model_fields]
     if unknown:
-        near = get_close_matches(unknown[0], kind.model_fields, n=1)
-        hint = f"Did you mean `{near[0]}`?" if near else f"The keys are: {', '.join(kind.model_fields)}."
+        hint = suggest_keys(unknown[0], kind.model_fields)
         raise ConfigError(f"{where}: there is no key `{unknown[0][:40]}`.", hint)
     try:
         return kind.model_validate({**table, **_uppercase_method(table)})

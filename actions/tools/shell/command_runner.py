@@ -8,7 +8,6 @@ import asyncio
 import errno
 import os
 import secrets
-import tempfile
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, closing, nullcontext
 from dataclasses import replace
@@ -24,7 +23,7 @@ from ...workspace.snapshot import FilesBefore, compare_saved_snapshot, take_snap
 from .command_output import MAX_EVENT_BYTES, Captured, LiveOutput, capture, outcome_of
 from .execution.command_recovery import recover, still_running
 from .execution.process import run_supervised, shell_words
-from .execution.spool import CommandLimits, Spool
+from .execution.spool import CommandLimits, Spool, provide_folder
 from .execution.supervisor_pool import prepare
 from .failure_hints import advice_on
 from .language.scripts import files_named
@@ -80,7 +79,8 @@ class CommandRunner:
         prepare()
         with ExitStack() as stack:
             try:
-                spool = stack.enter_context(Spool(_folder_of(context, stack), secrets.token_hex(8)))
+                folder = provide_folder(context.scratch, stack)
+                spool = stack.enter_context(Spool(folder, secrets.token_hex(8)))
             except OSError as error:
                 return _report_refusal(f"its output cannot be kept: {(error.strerror or str(error)).lower()}")
             before = FilesBefore()
@@ -221,14 +221,6 @@ def _snapshot_before(context: ToolContext, folder: Path) -> FilesBefore:
 
 def _compare_with_saved(context: ToolContext, folder: Path) -> FileChanges:
     return NO_FILE_CHANGES if context.cache is None else compare_saved_snapshot(context.cache, folder)
-
-
-def _folder_of(context: ToolContext, stack: ExitStack) -> Path:
-    """Return the folder of this call. If it has none, return a folder that is deleted after the command."""
-    if context.scratch is not None:
-        return context.scratch
-    folder = tempfile.TemporaryDirectory(prefix="sandbur-", ignore_cleanup_errors=True)
-    return Path(stack.enter_context(folder))
 
 
 async def _read_output(output: int, takes_file: bool) -> Captured:

@@ -49,7 +49,8 @@ def _validator(schema: Schema, mask: str | None = "it") -> Any:
     try:
         return validator_for(dict(schema), mask=mask, offline=True, pattern_options=patterns)
     except ValidationError as error:
-        raise BadSchema(f"{_place(error.instance_path) or 'its root'}: {_first_line(error)}") from None
+        place = format_value_path(error.instance_path, "its root")
+        raise BadSchema(f"{place}: {_first_line(error)}") from None
     except (ValueError, RecursionError) as error:
         raise BadSchema(_first_line(error)) from None
 
@@ -60,7 +61,7 @@ def _first_line(error: Exception) -> str:
 
 def _describe_error(error: ValidationError) -> str:
     nearest = _find_nearest(error)
-    return f"{_place(nearest.instance_path) or 'the answer'}: {nearest.message[:_MOST_CHARS]}"
+    return f"{format_value_path(nearest.instance_path)}: {nearest.message[:_MOST_CHARS]}"
 
 
 def _find_nearest(error: ValidationError) -> ValidationError:
@@ -73,9 +74,10 @@ def _find_nearest(error: ValidationError) -> ValidationError:
     return error if deepest is None else _find_nearest(deepest)
 
 
-def _place(path: Sequence[str | int]) -> str:
+def format_value_path(path: Sequence[str | int], root: str = "the answer") -> str:
+    """Return the path of a value as in `steps[2].name`; `root` is the name of the whole value."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return "".join(parts).removeprefix(".")
+    return "".join(parts).removeprefix(".") or root
 
 
 def resolve(schema: Any, root: Schema) -> Any:

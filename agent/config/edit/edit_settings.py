@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ....actions.tools.similar_names import suggest_names
 from ....state.errors import UsageError
 from ..setting import Setting
 from ..settings import SETTINGS, load_extensions
@@ -30,8 +30,7 @@ def setting_named(text: str) -> tuple[Setting, str]:
         rows = {row.key: row for row in SETTINGS if row.about}
     if key not in rows:
         _refuse_earlier_name(key)
-        near = " or ".join(f"`{one}`" for one in get_close_matches(key, rows, n=2))
-        hint = f"Did you mean {near}?" if near else "`sandbur config list` lists them."
+        hint = suggest_names(key, rows, "`sandbur config list` lists them.", most=2)
         raise UsageError(f"There is no setting `{key}`.", hint)
     if entry and rows[key].kind not in _ENTRIES:
         raise UsageError(f"`{key}` has no entries that can be named.", f"Write only: {key}")

@@ -19,9 +19,8 @@ from .configuration.servers import McpServer, MissingVariable, fill_variables
 from .server_requests.questions import CallClock, Host
 from .text import one_line
 from .transport.border import CheckedStream
-from .transport.error_log import ErrorLog
 from .transport.oauth import NeedsSignIn, sign_in
-from .transport.stdio import program, server_environment
+from .transport.stdio import ErrorLog, program, server_environment
 from .transport.web import address
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from ....state.application import ExecutionMode
 from ....state.calls import PendingCall
 from ....state.errors import UsageError
 from ....state.session import SessionSettings
-from ..shell.services import looking_part
+from ..shell.reasons import find_reading_part
 from .rules import exact_rule, sandbox_rule
 
 SuggestionKind = Literal["exact", "prefix", "edits", "sandbox"]
@@ -68,7 +68,7 @@ NO_SUBCOMMAND = frozenset((
 def prefix_of(command: str) -> str | None:
     """Return the pattern `PROGRAM SUBCOMMAND *` for a command, or None if this pattern would allow too
     much."""
-    looking = looking_part(command.split() or [""])
+    looking = find_reading_part(command.split() or [""])
     if looking is not None:
         return f"{looking} *"
     found = _PREFIX.match(command)

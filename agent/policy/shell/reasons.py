@@ -12,7 +12,6 @@ from ..protected_places import why_always_asked, why_protected
 from ..rules.path_rules import Workspace
 from .far_options import is_far_reaching
 from .seen_commands import SeenCommand, Sight
-from .services import looking_part
 
 _KINDS: Mapping[str, str] = {
     "deletes": "rm rmdir unlink shred srm trash trash-put",
@@ -81,6 +80,20 @@ _INSTALLS = frozenset((
     "lock", "inject", "refresh", "build-dep", "create",
 ))  # fmt: skip
 _SHOWS_SETTINGS = frozenset(("--get", "--get-all", "--get-regexp", "--list", "-l", "get", "list"))
+_CONTAINER_READS = (
+    "ps", "images", "logs", "version", "info", "port", "top", "history", "container ls", "container logs",
+    "image ls", "volume ls", "network ls", "compose ps", "compose logs", "compose images", "compose ls",
+)  # fmt: skip
+_SERVICE_READS = {
+    "docker": _CONTAINER_READS,
+    "podman": _CONTAINER_READS,
+    "kubectl": ("get", "describe", "logs", "top", "version", "explain", "api-resources", "cluster-info"),
+    "gh": (
+        "pr view", "pr list", "pr diff", "pr checks", "pr status", "issue view", "issue list", "issue status",
+        "run view", "run list", "release view", "release list", "repo view", "repo list", "workflow list",
+    ),
+}  # fmt: skip
+_PLAIN_WORD = re.compile(r"[a-z][a-z-]*")
 
 
 def purpose(sight: Sight, workspace: Workspace, doubt: str = "") -> str:
@@ -101,7 +114,7 @@ def _purposes(seen: SeenCommand, workspace: Workspace) -> Iterator[str]:
         yield f"writes files: {targets[0]}"
     if _is_proved(seen) or seen.words[1:] == ("--version",):
         return
-    if looking_part(seen.words) is not None and not is_far_reaching(seen.words, ""):
+    if find_reading_part(seen.words) is not None and not is_far_reaching(seen.words, ""):
         yield f"looks at a service: {seen.program}"
     elif seen.program == "git":
         yield from _of_git(seen.words)
@@ -252,3 +265,16 @@ def _changes_the_questions(seen: SeenCommand) -> bool:
     elif seen.program != "sandbur":
         return False
     return words[:1] in (("trust",), ("approve",)) or words[:2] in (("config", "set"), ("config", "unset"))
+
+
+def find_reading_part(words: Sequence[str]) -> str | None:
+    """Return the words that show that a command only reads from a service, such as `docker ps`.
+
+    Services are containers, clusters and code hosts. None: the command may do more, or uses no service.
+    """
+    known = _SERVICE_READS.get(words[0], ())
+    for count in (1, 2):
+        words_of_part = " ".join(words[1 : 1 + count])
+        if words_of_part in known and all(map(_PLAIN_WORD.fullmatch, words[1 : 1 + count])):
+            return f"{words[0]} {words_of_part}"
+    return None

@@ -10,7 +10,7 @@ from errno import ENOSPC
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from ....actions.workspace.paths import format_size
+from ....actions.workspace.paths import format_count, format_size
 from ....agent.config.settings import Settings
 from ....agent.runtime.cleanup import size_of, strays
 from ....state.errors import SandburError
@@ -53,7 +53,7 @@ def _store_findings(store: Store, settings: Settings) -> Iterator[Finding]:
         for problem in problems[:_MOST_NAMED]:
             yield Finding("bad", "store", problem, "sandbur sessions verify")
     sessions = {summary.id: summary.parent_id for summary in store.sessions()}
-    count = f"{len(sessions)} session{'' if len(sessions) == 1 else 's'}"
+    count = format_count(len(sessions), "session")
     with exit_on_signals():
         damaged = list(_records(store, sessions, shows_progress=not settings.plain))
     unwritable = list(_check_writing(store, settings))
