@@ -8,7 +8,7 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from ...state.calls import KeptResult
 from ..ports import ToolContext, ToolOutcome, ToolTraits
-from ..turn.calls.tool_results import MAX_ROW_CHARACTERS, rows_of
+from ..turn.calls.tool_results import MAX_ROW_CHARACTERS, split_rows
 from .builtin import BuiltinTool
 from .schema import Count, PlainText, ToolArguments
 
@@ -56,7 +56,7 @@ class ReadResult(BuiltinTool[ReadResultArguments]):
 def _read(kept: KeptResult, arguments: ReadResultArguments, most_bytes: int) -> ToolOutcome:
     is_gone = kept.output is None and kept.output_bytes > 0
     text = kept.content if kept.output is None else kept.output.decode(errors="replace")
-    rows = rows_of(text)
+    rows = split_rows(text)
     numbers: Sequence[int] = range(1, len(rows) + 1)
     if arguments.pattern is not None:
         try:

@@ -242,7 +242,7 @@ class Runtime:
             )
             opened = await open_again()
         if self.store.writer(session_id).is_foreign:
-            opened.take_over()
+            opened.revoke_permissions()
         if flags.get("mode") is not None:
             opened.change_mode(self.settings.mode)
         if not is_held:
@@ -326,7 +326,7 @@ class Runtime:
         with self.store.reload(session.id):
             opened = await self._assembly.session(session.id, settings, new_state, definition)
         await self._assembly.close_observers(session)
-        opened.carry_over(session)
+        opened.take_unrecorded_changes(session)
         opened.notices = tuple(notices)
         return opened
 

@@ -128,7 +128,7 @@ class Run:
         """Whether the trace contains the end of the run."""
         self._lost: SandburError | None = None
 
-    def go_on_from(self, open_request: OpenRequest) -> None:
+    def continue_request(self, open_request: OpenRequest) -> None:
         """Take over the model request that the previous process left open at this position."""
         self._kept, self._usage.total = open_request.reply, open_request.used
 

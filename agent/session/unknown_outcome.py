@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...actions.ports import LeavesProcesses, Ports, implements
 from ...actions.turn.bugs_logged import BugsLogged
-from ...actions.turn.calls.tool_runner import context_of
+from ...actions.turn.calls.tool_runner import make_context
 from ...actions.workspace.tree import FileFilter, list_search_files
 from ...state.application import ApplicationState
 from ...state.calls import FileChange, PendingCall
@@ -142,7 +142,7 @@ def _running(call: PendingCall, ports: Ports) -> tuple[str, ...] | None:
     tool = ports.toolbox.get(call.tool)
     if not implements(tool, LeavesProcesses):
         return None
-    return tuple(tool.still_running(context_of(ports, call, lambda chunk: None)))[:_MOST_FILES]
+    return tuple(tool.still_running(make_context(ports, call, lambda chunk: None)))[:_MOST_FILES]
 
 
 if TYPE_CHECKING:

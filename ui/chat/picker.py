@@ -20,7 +20,7 @@ from ...state.store.store import Store
 from ..terminal.text.sanitize import one_line, plain
 from ..terminal.text.times import local_time
 from .menu import Choice, ChoiceList, Pages, Picker
-from .recap import standing_lines
+from .recap import format_position
 
 _MOST_TITLE = 60
 _MAX_MESSAGE_CHARS = 400
@@ -142,9 +142,9 @@ async def preview_lines(store: Store, session: SessionSummary) -> Sequence[str]:
         view = await store.database.offload(lambda: store.show(session.id))
     except StoreError as problem:
         return [one_line(str(problem))]
-    stands = "prompt" if session.status == "running" else next_action(view.position, view.state)
+    waits_at = "prompt" if session.status == "running" else next_action(view.position, view.state)
     folder = f"{one_line(session.cwd)}, {one_line(session.model)}, {format_count(session.steps, 'step')}"
-    standing = [text for _, text in standing_lines(view.state, stands)]
+    standing = [text for _, text in format_position(view.state, waits_at)]
     return [folder, *_last_exchange(view.state), *standing]
 
 

@@ -22,7 +22,7 @@ _LAST_MESSAGES = 4
 _MAX_CHARS = 600
 
 
-def recap_lines(name: str, state: ApplicationState, glyphs: Glyphs) -> Iterator[Line]:
+def format_recap(name: str, state: ApplicationState, glyphs: Glyphs) -> Iterator[Line]:
     """Yield title, last messages and plan of a resumed session."""
     yield "bold", f"Resumed: {one_line(name)}"
     for message in _last_spoken(state):
@@ -65,7 +65,7 @@ def _last_spoken(state: ApplicationState) -> list[Message]:
     return list(islice(spoken, _LAST_MESSAGES))[::-1]
 
 
-def standing_lines(state: ApplicationState, next_action: str) -> Iterator[Line]:
+def format_position(state: ApplicationState, next_action: str) -> Iterator[Line]:
     """Yield what the session waits for, if it stopped in the middle of a turn."""
     if traits_of(next_action).waits_for == "decision" and state.calls_to_decide:
         for call in state.calls_to_decide:
@@ -118,7 +118,7 @@ def _call_lines(store: Store, session_id: str, calls: Iterable[PendingCall]) -> 
 _MOST_LINES = 60
 
 
-def meanwhile_lines(store: Store, session_id: str, before: ApplicationState, glyphs: Glyphs) -> list[Line]:
+def format_meanwhile(store: Store, session_id: str, before: ApplicationState, glyphs: Glyphs) -> list[Line]:
     """Return lines about the work of another process after the state `before`, or no lines."""
     state = store.show(session_id).state
     nested = list_made_calls(store.database, store.index.lineage(session_id))

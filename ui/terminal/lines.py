@@ -18,7 +18,7 @@ from ...state.application import StepStatus, Usage, VibeStep
 from ...state.calls import PendingCall
 from ...state.conversation.messages import parse_json_object
 from .terminal import Glyphs
-from .text.diffs import Line, behind, cut, diff_text, number_diff
+from .text.diffs import Line, cut, diff_text, number_diff, prepend
 from .text.sanitize import expose, lookalikes, one_line, plain
 from .text.times import ago, format_seconds, local_time
 from .text.wrap import hanging, wrap
@@ -204,14 +204,14 @@ def result_lines(
         return
     head = f"{'  ' if event.parent_call_id else ''}  {glyphs.bar} "
     if verbose:
-        yield from ((role, behind(head, text)) for role, text in lines)
+        yield from ((role, prepend(head, text)) for role, text in lines)
         return
     hidden = max(0, len(lines) - most)
     gap: list[Line] = [("quiet", f"{head}{_count_hidden(hidden, key)}")] if hidden else []
     # The end of an output is most important, of a diff the beginning.
     is_cut_above = most == _MAX_LINES
     visible = lines[hidden:] if is_cut_above else lines[: len(lines) - hidden]
-    rows = [(role, behind(head, cut(text, width - len(head), glyphs.rest))) for role, text in visible]
+    rows = [(role, prepend(head, cut(text, width - len(head), glyphs.rest))) for role, text in visible]
     yield from (*gap, *rows) if is_cut_above else (*rows, *gap)
 
 

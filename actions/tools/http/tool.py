@@ -17,7 +17,7 @@ from ..web.addresses import private_host
 from ..web.client import WebClient, WebLimits
 from ..web.exchange import READING_METHODS, Judgements, NotSent, TookTooLong, WebAnswer, WebProblem
 from ..web.guard import AddressRefused
-from ..web.web_tool import body_text, kind_text
+from ..web.web_tool import describe_kind, read_body_text
 from ..web.web_url import WebUrl
 from .endpoint import HttpEndpoint, defaults_of
 from .template import ABSENT, Lookup, Placeholder, Unfillable
@@ -208,9 +208,9 @@ def _make_outcome(answer: WebAnswer, method: str) -> ToolOutcome:
         return ToolOutcome("ok" if is_done else "error", outcome_text)
     if not answer.body:
         return ToolOutcome(outcome, f"{head}\n(no content)")
-    text = body_text(answer)
+    text = read_body_text(answer)
     if text is None:
-        what = f"{kind_text(answer)}, {format_size(len(answer.body))}"
+        what = f"{describe_kind(answer)}, {format_size(len(answer.body))}"
         return ToolOutcome(outcome, f"{head}\n[the answer is not text: {what}]")
     return ToolOutcome(outcome, f"{head}\n{text}")
 

@@ -17,9 +17,9 @@ from .web_tool import (
     PlainAddress,
     ReachingArguments,
     ReachingTool,
-    body_text,
-    kind_text,
-    not_followed,
+    describe_kind,
+    explain_redirect,
+    read_body_text,
 )
 from .web_url import web_url
 
@@ -124,10 +124,10 @@ def _outcome(answer: WebAnswer, tool: str) -> ToolOutcome:
     listed = "\n".join(f"{name}: {value}" for name, value in answer.headers.items())
     lines.append(listed[:_MAX_HEADER_CHARS])
     if answer.leads_to:
-        lines.append(f"[{not_followed(answer, tool)}]")
-    text = body_text(answer) if answer.body else ""
+        lines.append(f"[{explain_redirect(answer, tool)}]")
+    text = read_body_text(answer) if answer.body else ""
     if text is None:
-        lines.append(f"\n[the body is not text: {kind_text(answer)}, {format_size(len(answer.body))}]")
+        lines.append(f"\n[the body is not text: {describe_kind(answer)}, {format_size(len(answer.body))}]")
         return ToolOutcome("ok", "\n".join(lines))
     visible = text.encode(errors="replace")[:_MAX_BODY_BYTES].decode(errors="ignore")
     lines.append("\n" + visible)

@@ -58,7 +58,7 @@ _TOO_MANY_NESTED = f"Not run: one call may make at most {MOST_NESTED_CALLS} furt
 _TOO_MANY = f"Not run: one message may hold at most {MOST_CALLS} calls. Send the rest in the next one."
 
 
-def with_unique_ids(message: Message, ports: Ports) -> Message:
+def make_ids_unique(message: Message, ports: Ports) -> Message:
     """Rename call ids that the session has seen, so that every call has one record."""
     taken: set[str] = set()
     blocks = list(message.blocks)

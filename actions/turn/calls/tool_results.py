@@ -380,7 +380,7 @@ def _cut_middle(text: str, call_id: str, size_bytes: int, tools: Toolbox, is_who
 
 def _row_after(head: str) -> int:
     """Return the number of the first row that `head` does not contain completely."""
-    return len(rows_of(head)) + head.endswith("\n")
+    return len(split_rows(head)) + head.endswith("\n")
 
 
 def _take_ends(text: str, size_bytes: int) -> tuple[str, str]:
@@ -400,7 +400,7 @@ def _take_end(text: str, size_bytes: int) -> str:
     return kept if snap < 0 else kept[snap + 1 :]
 
 
-def rows_of(text: str) -> list[str]:
+def split_rows(text: str) -> list[str]:
     """Split a stored text into rows. A row is a line; longer lines are split at `MAX_ROW_CHARACTERS`."""
     return [row for line in _lines(text) for row in _split_line(line)]
 

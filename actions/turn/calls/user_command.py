@@ -27,7 +27,7 @@ class OwnCall(NamedTuple):
     """A JSON object."""
 
 
-def shell_of(toolbox: Toolbox) -> Tool | None:
+def find_shell_tool(toolbox: Toolbox) -> Tool | None:
     """Return the tool that runs shell commands, or None if there is none."""
     return next((tool for tool in toolbox.values() if tool.traits.runs_commands), None)
 
@@ -47,7 +47,7 @@ async def propose_user_command(
     """
     shown = masked
     if own is None:
-        tool, command = shell_of(ports.toolbox), parse_shell_command(masked) or ""
+        tool, command = find_shell_tool(ports.toolbox), parse_shell_command(masked) or ""
         assert tool is not None, "a session without a shell tool got a shell command"
         own, shown = OwnCall(tool.spec.name, _arguments(tool, command)), f"!{command}"
     use = ToolUse(

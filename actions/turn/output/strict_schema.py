@@ -19,7 +19,7 @@ class NotStrict(Exception):
     """No provider can enforce the schema exactly."""
 
 
-def strict(root: Schema) -> Schema:
+def make_strict(root: Schema) -> Schema:
     """Return the strict schema: every object is closed, and every field is required. Optional fields may be
     null.
 

@@ -14,11 +14,11 @@ from ...graph import HALTS, traits_of
 from ..timeline import describe_step, list_decided_calls
 from .entries import (
     SpanDraft,
+    add_duration,
     attributes,
     begin_entry,
     end_entry,
     failure_text,
-    later,
     model_span,
     spans,
     stream,
@@ -343,8 +343,7 @@ def _stream(seq: int, passed: Interval) -> list[Json]:
     """Return the stream entries for the last model call with a reply."""
     for called in reversed(passed.models):
         if called.first_ms is not None and called.pieces:
-            first_at = later(called.began_at, called.first_ms)
-            return stream(
-                seq, called.began_at, first_at, later(called.began_at, called.duration_ms), called.pieces
-            )
+            first_at = add_duration(called.began_at, called.first_ms)
+            end = add_duration(called.began_at, called.duration_ms)
+            return stream(seq, called.began_at, first_at, end, called.pieces)
     return []

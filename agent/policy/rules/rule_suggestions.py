@@ -65,7 +65,7 @@ NO_SUBCOMMAND = frozenset((
 """Subcommands that can be followed by any program or code."""
 
 
-def prefix_of(command: str) -> str | None:
+def find_prefix(command: str) -> str | None:
     """Return the pattern `PROGRAM SUBCOMMAND *` for a command, or None if this pattern would allow too
     much."""
     looking = find_reading_part(command.split() or [""])
@@ -85,7 +85,7 @@ def rules_for(tool: Tool, arguments: Any) -> Iterator[RuleSuggestion]:
     subject = tool.subject(arguments)
     if tool.traits.runs_commands:
         yield RuleSuggestion("exact", exact_rule(tool.spec.name, subject))
-        if (prefix := prefix_of(subject)) is not None:
+        if (prefix := find_prefix(subject)) is not None:
             yield RuleSuggestion("prefix", f"{tool.spec.name}({prefix})")
     else:
         # A pattern without a slash matches every file of that name.

@@ -235,7 +235,7 @@ def _why_not_below(folder: str, reading: Reading, workspace: Workspace) -> str |
     shows_hidden = (
         _find_reincluded_names(_list_ignore_files(folder, workspace)) if reading.skips_hidden else set[str]()
     )
-    for count, entry in enumerate(below(folder, reading.skips_hidden, reading.obeys_ignore_files)):
+    for count, entry in enumerate(walk_below(folder, reading.skips_hidden, reading.obeys_ignore_files)):
         if count >= _MAX_ENTRIES:
             return f"goes through too many files to be sure that none is secret: {folder}"
         if reading.obeys_ignore_files and entry.name in (*_IGNORE_FILES, ".git"):
@@ -283,7 +283,7 @@ def _find_reincluded_names(paths: Iterable[str]) -> set[str]:
 
 def _why_not_hidden(folder: str, names: set[str]) -> str | None:
     """Return a reason if a hidden file in the folder may be secret, as far as no known pattern hides it."""
-    entries = list(islice(below(folder), _MAX_ENTRIES + 1))
+    entries = list(islice(walk_below(folder), _MAX_ENTRIES + 1))
     if len(entries) > _MAX_ENTRIES:
         return f"goes through too many files to be sure that none is secret: {folder}"
     names = names | _find_reincluded_names(entry.path for entry in entries if entry.name in _IGNORE_FILES)
@@ -298,7 +298,7 @@ def _why_not_hidden(folder: str, names: set[str]) -> str | None:
 
 def secret_below(folder: str, skips_hidden: bool) -> str | None:
     """Return a secret file below a folder; the folder itself if it is too large to search; otherwise None."""
-    for count, entry in enumerate(below(folder, skips_hidden)):
+    for count, entry in enumerate(walk_below(folder, skips_hidden)):
         if count >= _MAX_ENTRIES:
             return folder
         if is_secret_file(entry.path) and not entry.is_dir(follow_symlinks=False):
@@ -306,7 +306,7 @@ def secret_below(folder: str, skips_hidden: bool) -> str | None:
     return None
 
 
-def below(
+def walk_below(
     folder: str, skips_hidden: bool = False, with_ignore_files: bool = False
 ) -> Iterator[os.DirEntry[str]]:
     """Yield the entries below a folder. Links are not followed, and git's own files are left out."""

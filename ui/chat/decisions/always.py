@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from ....agent.config.edit.edit_config import ConfigPlace, keep, place_for, user_place
+from ....agent.config.edit.edit_config import ConfigPlace, choose_place, find_user_place, keep
 from ....agent.policy.rules.rule_suggestions import EDITING, RuleSuggestion
 from ....state.calls import PendingCall
 from ....state.errors import SandburError
@@ -65,8 +65,8 @@ class Always:
         """Show the rule in full, ask for how long to add it, and add it; return whether it was added."""
         self._questions.show("From now on this runs without a question", _show_rule(offer))
 
-        places = {"u": user_place(self._env)}
-        if (place := place_for(self._cwd, self._env)).project is not None:
+        places = {"u": find_user_place(self._env)}
+        if (place := choose_place(self._cwd, self._env)).project is not None:
             places = {"p": place, **places}
         choices = {"s": "yes, in this session"}
         for key, place in places.items():

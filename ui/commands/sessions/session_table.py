@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from ....agent.config.data_folder import database_at_rest
+from ....agent.config.data_folder import open_database_at_rest
 from ....state.errors import UsageError
 from ....state.process.clock import format_time
 from ....state.store.sessions.family import FamilyFilter, count_children, count_descendants, count_roots
@@ -41,7 +41,7 @@ _LEAST_TITLE, _WANTED_TITLE = 8, 30
 
 def list_at_rest(command: SessionsCommand) -> int | None:
     """Print the sessions without a runtime and return 0; return None if that is impossible."""
-    found = database_at_rest(read_overrides(command), os.environ, tell_notice)
+    found = open_database_at_rest(read_overrides(command), os.environ, tell_notice)
     if found is None:
         return None
     settings, database = found

@@ -52,7 +52,7 @@ class Search:
         listing.paths.sort()
         return listing
 
-    async def still_there(self, paths: Sequence[str]) -> list[str]:
+    async def select_existing(self, paths: Sequence[str]) -> list[str]:
         """Return the paths that are still files below the root and are reached through no link.
 
         ripgrep opens files by name, so it leaves the root if a folder becomes a link.

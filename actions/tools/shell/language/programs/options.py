@@ -189,7 +189,7 @@ def _read_single_dash(program: Program, words: Sequence[str]) -> ProgramArgument
     return found
 
 
-def files_among(program: Program, arguments: ProgramArguments) -> Iterator[str]:
+def list_possible_files(program: Program, arguments: ProgramArguments) -> Iterator[str]:
     """Yield every word that may be a file."""
     leading = 0 if arguments.has(*program.instead) else program.leading
     if not program.has_text_operands:
