@@ -301,7 +301,7 @@ class Worker:
         finally:
             self._interrupted.discard(claimed.session_id)
         if not is_ours:
-            # What this worker would say of the session is not true any more.
+            # Another worker has the session, so this worker's status of it is outdated.
             notice = f"Session {claimed.session_id} was taken over by another worker."
         if notice:
             self._on_notice(notice)

@@ -32,7 +32,7 @@ class HubCore(Protocol):
     def id(self) -> str: ...
     @property
     def lock(self) -> HubLock:
-        """Held during an operation: one speaks at a time."""
+        """The lock that each operation of the hub holds, so that operations do not overlap."""
         ...
 
     @property
@@ -90,7 +90,7 @@ class Participant:
 
 
 class Talk:
-    """Participants that hear each other: those of a hub, or some of them."""
+    """Participants that hear each other: all participants of a hub, or a group of them."""
 
     def __init__(self, hub: HubCore, names: list[str], order: Any) -> None:
         self._hub = hub
@@ -183,7 +183,7 @@ class Talk:
     ) -> list[HubMessage]:
         """Let participants speak one after the other, as many as there are times `rounds`.
 
-        One that is removed in a round, and has not spoken in it, is one turn less.
+        If a participant is removed before its turn in a round, the round has one turn less.
         """
         if type(rounds) is not int or rounds < 0:
             raise WrongType(f"`rounds` is a whole number, not {reprlib.repr(rounds)}.", "Write hub.run(2).")

@@ -64,8 +64,7 @@ class WorkflowArguments(TypedDict, total=False):
 
 
 def retry(times: int) -> FailurePolicy:
-    """Return the policy `retry(times)`: an agent that failed runs again from its beginning, at most so
-    often."""
+    """Return the policy `retry(times)`: a failed agent begins again, at most `times` times."""
     return f"retry({times})"
 
 
@@ -193,7 +192,7 @@ class Workflow(Agent[ResultT]):
         return [step for step in self._name_steps() if isinstance(step, WorkflowAgent)]
 
     def clone(self, **changes: Any) -> Never:
-        """Raise `UsageError`: a workflow is written again with other arguments instead."""
+        """Raise `UsageError`: make another workflow object with the other arguments."""
         raise UsageError("A workflow cannot be cloned.", "Write it again with other arguments.")
 
     def output_validator(self, function: Any) -> Never:

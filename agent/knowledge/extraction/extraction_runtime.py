@@ -108,7 +108,7 @@ class ExtractionWorker:
         self._keeps = keeps
         self._task: asyncio.Task[None] | None = None
         self._wanted_after_s: float | None = None
-        """In how many seconds it is to read again; None: it is not planned."""
+        """The seconds until the next reading; None if no reading is planned."""
         self._is_reading = asyncio.Lock()
         self._failed_at: dict[str, float] = {}
         """Session -> when it failed last, on the monotonic clock."""

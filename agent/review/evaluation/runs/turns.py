@@ -16,7 +16,7 @@ from ....session.decisions import make_decision
 
 _NO_PERSON = "Nobody is here to approve this call. Solve the task without it."
 UNFINISHED = ("error", "rate_limited", "interrupted", "needs_approval", "needs_decision")
-"""How a run ends that is not at fault itself, or that has to go on."""
+"""The statuses of a run that must be continued, or whose end is not the fault of the agent."""
 _MOST_DECISIONS = 100
 _BEGIN = "prompt"
 """The action that takes a message."""
