@@ -30,7 +30,7 @@ from ..run_end import ask_hooks_to_continue
 from .flow_templates import BadResult, fill_answer, fill_failure
 
 _ANSWERS = ("reply", "tool", "agent", "skill_agent", "plan")
-"""What has an answer of its own form."""
+"""The kinds of flows whose answer has a form of its own, instead of the output type of the run."""
 MOST_CHARS = 10_000
 """A longer message starts no flow."""
 

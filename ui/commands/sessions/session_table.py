@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _HEAD = ("id", "last used", "status", "model", "folder", "title")
 _MADE_ID = re.compile(r"(?<=^[0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
-"""What follows the first part of an id that Sandbur made."""
+"""The part of an id after its first eight digits, if Sandbur made the id."""
 _GAP = 2
 _PAGE = 100
 _TABLE_ROWS = 1000
@@ -108,7 +108,7 @@ def _say_more(database: Database, tenant: str, parent: str | None, listed: int) 
 class _Listed(NamedTuple):
     session: SessionSummary
     sub_agents: int
-    """How many sub-agents it has, with those of its sub-agents."""
+    """The number of the session's sub-agents, including those of its sub-agents."""
 
 
 def _make_filter(command: SessionsCommand) -> LabelFilter:

@@ -75,7 +75,7 @@ class InstallPlace(NamedTuple):
 class UpdateAdvice(NamedTuple):
     kind: str
     origin: str
-    """How it was installed, as the rest of a sentence."""
+    """A clause that says how Sandbur was installed."""
     command: str
     note: str = ""
     look_up: tuple[str, ...] = ()
