@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from .agent.runtime.version import VERSION as __version__  # noqa: N811
     from .agent.sdk.agent import Agent
     from .agent.sdk.arguments import Handoff
+    from .agent.sdk.question_board import OpenQuestion, QuestionBoard
     from .agent.sdk.runs.pending import PendingToolCall
     from .agent.sdk.runs.result import ChildResult, DoneResult, RunFailed, RunResult
     from .agent.sdk.runs.rules import ModelRetry
@@ -97,8 +98,7 @@ if TYPE_CHECKING:
     from .agent.sdk.shipped_tools import web_tools, workspace_tools
     from .agent.sdk.stored_sessions import SessionInfo, SessionUsage
     from .agent.session.observers import Observer
-    from .agent.session.question_board import OpenQuestion, QuestionBoard
-    from .agent.session.run import Limits
+    from .agent.session.run_limits import Limits
     from .state.application import Usage
     from .state.burr.persister import AsyncSandburPersister, SandburPersister
     from .state.conversation.attachments import Audio, Document, Image, Video
@@ -330,7 +330,7 @@ _HOMES = {
     "Handoff": ("sandbur.agent.sdk.arguments", "Handoff"),
     "HubMessage": ("sandbur.agent.agents.hub.participant", "HubMessage"),
     "Image": ("sandbur.state.conversation.attachments", "Image"),
-    "Limits": ("sandbur.agent.session.run", "Limits"),
+    "Limits": ("sandbur.agent.session.run_limits", "Limits"),
     "Memory": ("sandbur.agent.knowledge.memory.memory", "Memory"),
     "MemoryChange": ("sandbur.agent.runtime.memory_store", "MemoryChange"),
     "MemoryStore": ("sandbur.agent.runtime.memory_store", "MemoryStore"),
@@ -349,7 +349,7 @@ _HOMES = {
     "NextToolCall": ("sandbur.agent.extensions.middleware.middleware", "NextToolCall"),
     "Notice": ("sandbur.actions.ports.events", "Notice"),
     "Observer": ("sandbur.agent.session.observers", "Observer"),
-    "OpenQuestion": ("sandbur.agent.session.question_board", "OpenQuestion"),
+    "OpenQuestion": ("sandbur.agent.sdk.question_board", "OpenQuestion"),
     "Overloaded": ("sandbur.state.errors", "Overloaded"),
     "PIIRedaction": ("sandbur.agent.extensions.middleware.pii_redaction", "PIIRedaction"),
     "Plan": ("sandbur.agent.sdk.session_plan", "NotebookPlan"),
@@ -358,7 +358,7 @@ _HOMES = {
     "plan_tools": ("sandbur.agent.review.plans.plan_tool", "plan_tools"),
     "PendingToolCall": ("sandbur.agent.sdk.runs.pending", "PendingToolCall"),
     "ProposedCall": ("sandbur.agent.extensions.middleware.middleware", "ProposedCall"),
-    "QuestionBoard": ("sandbur.agent.session.question_board", "QuestionBoard"),
+    "QuestionBoard": ("sandbur.agent.sdk.question_board", "QuestionBoard"),
     "Render": ("sandbur.actions.ports", "Render"),
     "RecalledFact": ("sandbur.agent.runtime.memory_store", "RecalledFact"),
     "Reply": ("sandbur.actions.ports", "Reply"),

@@ -92,7 +92,7 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
         for offset, call in enumerate(calls)
         if offset not in results and call.sub_agent is None
     ]
-    for batch in _batches(ready, ports):
+    for batch in _group_calls(ready, ports):
         if runner.asked or runner.waiting or find_ending_result(results | runner.results):
             break
         await runner.run(batch)
@@ -113,10 +113,10 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
         # Older versions of the graph have no transition from this action back to the question.
         needed = NESTS_CALLS if runner.waiting else ASKED_ONCE_MORE
         changes["graph_version"] = max(state.graph_version, needed)
-    changes |= with_results(state, _in_order(results), left)
+    changes |= with_results(state, _sort_results(results), left)
     if not left and is_flow_round(state):
         after = state.model_copy(update=changes)
-        return {**changes, **await conclude_flow(after, _in_order(results)[-1], ports)}
+        return {**changes, **await conclude_flow(after, _sort_results(results)[-1], ports)}
     changes = evict_old_results(state, changes, results.values(), ports)
     return _announce(close_ended_steps(state, changes), state, ports)
 
@@ -159,8 +159,8 @@ async def _end_run(
             results[offset] = result(call, "error", NOT_RUN.format(tool=last.tool))
             await record_refusal(ports, results[offset], state.find_step_id(call.call_id))
     if more := await ask_hooks_to_continue(state, ports, last.ends_run or ""):
-        return with_results(state, _in_order(results), more=more)
-    changes = with_results(state, _in_order(results))
+        return with_results(state, _sort_results(results), more=more)
+    changes = with_results(state, _sort_results(results))
     answered = state.model_copy(update=changes)
     if answered.turn_usage != state.turn_usage:
         # No request follows that would report what sub-agents used.
@@ -169,7 +169,7 @@ async def _end_run(
     return {**changes, **end_turn(answered, ports, last.ends_run or "", speaker)}
 
 
-def _in_order(results: Mapping[int, ToolResult]) -> list[ToolResult]:
+def _sort_results(results: Mapping[int, ToolResult]) -> list[ToolResult]:
     return [results[offset] for offset in sorted(results)]
 
 
@@ -204,7 +204,7 @@ def _has_denied(state: ApplicationState, runner: ToolRunner) -> bool:
     return denied or (state.last_round_denied and last is not None and last.role == "tool")
 
 
-def _batches(calls: list[ReadyCall], ports: Ports) -> list[list[ReadyCall]]:
+def _group_calls(calls: list[ReadyCall], ports: Ports) -> list[list[ReadyCall]]:
     """Group the calls to run: adjacent reads and sub-agents together, everything else alone and in order."""
 
     def may_share(call: PendingCall) -> bool:

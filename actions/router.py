@@ -8,7 +8,7 @@ from ..state.conversation.messages import Message
 from .ports import Ports, Reply
 from .ports.events import MessageAdded, Notice, ToolRequested
 from .turn.burr_action import Changes, graph_action
-from .turn.calls.proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
+from .turn.calls.proposals import answer_all, count_bad_rounds, make_ids_unique, propose, record_wishes
 from .turn.model_call import CALL_READS, REPLY_FIELDS, CutReply, KeptReply, apply_reply, ask, overflow
 from .turn.output.answer_check import (
     Closing,
@@ -106,7 +106,7 @@ def _with_unique_ids(message: Message, ports: Ports) -> Message:
     if not message.tool_uses:
         return message
 
-    return with_unique_ids(message, ports)
+    return make_ids_unique(message, ports)
 
 
 async def _record_wishes(message: Message, pending: Sequence[PendingCall], ports: Ports) -> None:

@@ -51,7 +51,7 @@ async def step_summarizer(state: ApplicationState, ports: Ports) -> Changes:
         one.model_copy(update={"chat_history": one.chat_history.unload()}) if one.step_id in ids else one
         for one in state.vibe_plan
     )
-    changes = _next_phase(state, steps, plan, ports)
+    changes = _choose_next_phase(state, steps, plan, ports)
     has_failed = any(one.status == "failed" for one in steps)
     if has_failed and changes["phase"] == "answering" and state.approved_plan is None:
         ports.emit(Notice(f"The plan was revised {state.replans} times; it is not revised again."))
@@ -68,7 +68,7 @@ async def step_summarizer(state: ApplicationState, ports: Ports) -> Changes:
     return {"vibe_plan": plan, "active_step_id": None, "chat_history": history, **changes}
 
 
-def _next_phase(
+def _choose_next_phase(
     before: ApplicationState, ended: Sequence[VibeStep], plan: tuple[VibeStep, ...], ports: Ports
 ) -> dict[str, Any]:
     """Return the next phase of the plan, and the notes for the model about the phase."""

@@ -6,7 +6,7 @@ from ..state.conversation.transcript import Transcript
 from .ports import Ports, Reply
 from .ports.events import MessageAdded, PlanChanged
 from .turn.burr_action import Changes, graph_action
-from .turn.calls.proposals import answer_all, record_wishes, with_unique_ids
+from .turn.calls.proposals import answer_all, make_ids_unique, record_wishes
 from .turn.model_call import CALL_READS, REPLY_FIELDS, CutReply, KeptReply, apply_reply, ask, overflow
 from .turn.plan.approved import find_last_number, name_steps_before
 from .turn.plan.decision_tools import (
@@ -46,7 +46,7 @@ async def vibe_planner(
     reply = await ask(state, ports, histories, SUBMIT_PLAN.name, kept=kept)
     if reply is None:
         return overflow(state, "vibe_planner")
-    message = with_unique_ids(reply.message, ports)
+    message = make_ids_unique(reply.message, ports)
     changes = _plan_steps(state, reply, message)
     await record_wishes(message, (), ports)
     if "vibe_plan" in changes:

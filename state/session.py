@@ -48,7 +48,7 @@ class SpawnedBy(Record):
     agents: tuple[str, ...]
     """The names of the agents from the first sub-agent below a person's session down to this one."""
     description: str = ""
-    """What it was started for, in a few words."""
+    """The purpose of the sub-agent, in a few words."""
     max_turns: int | None = Field(default=None, exclude_if=lambda count: count is None)
     """How many replies of the model one run may take; None: no limit of its own."""
     may_start: tuple[str, ...] | None = Field(default=None, exclude_if=lambda names: names is None)

@@ -271,11 +271,11 @@ class SubAgent:
     """The sub-agent that an event belongs to."""
 
     agent_id: str
-    """Its session."""
+    """The id of the sub-agent's session."""
     parent_id: str
     """The session whose call started it."""
     call_id: str
-    """That call."""
+    """The id of that call."""
     name: str
     description: str = ""
     """The purpose of the sub-agent, in a few words."""

@@ -8,7 +8,7 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from ...state.calls import KeptResult
 from ..ports import ToolContext, ToolOutcome, ToolTraits
-from ..turn.calls.tool_results import MAX_ROW_CHARACTERS, rows_of
+from ..turn.calls.tool_results import MAX_ROW_CHARACTERS, split_rows
 from .builtin import BuiltinTool
 from .schema import Count, PlainText, ToolArguments
 
@@ -56,14 +56,14 @@ class ReadResult(BuiltinTool[ReadResultArguments]):
 def _read(kept: KeptResult, arguments: ReadResultArguments, most_bytes: int) -> ToolOutcome:
     is_gone = kept.output is None and kept.output_bytes > 0
     text = kept.content if kept.output is None else kept.output.decode(errors="replace")
-    rows = rows_of(text)
+    rows = split_rows(text)
     numbers: Sequence[int] = range(1, len(rows) + 1)
     if arguments.pattern is not None:
         try:
             numbers = _find_matching(rows, arguments.pattern)
         except ValueError as error:
             return ToolOutcome("error", f"The pattern cannot be used: {error}.")
-    page = _page(rows, numbers, arguments, most_bytes)
+    page = _format_page(rows, numbers, arguments, most_bytes)
     if is_gone:
         page = (
             f"[The whole result ({kept.output_bytes:,} bytes) is not in the store any more: it was pruned, or"
@@ -72,7 +72,9 @@ def _read(kept: KeptResult, arguments: ReadResultArguments, most_bytes: int) -> 
     return ToolOutcome("ok", page)
 
 
-def _page(rows: list[str], numbers: Sequence[int], arguments: ReadResultArguments, most_bytes: int) -> str:
+def _format_page(
+    rows: list[str], numbers: Sequence[int], arguments: ReadResultArguments, most_bytes: int
+) -> str:
     wanted = [number for number in numbers if number >= arguments.offset]
     lines: list[str] = []
     size = 0
@@ -82,10 +84,10 @@ def _page(rows: list[str], numbers: Sequence[int], arguments: ReadResultArgument
         if size > most_bytes and lines:
             break
         lines.append(line)
-    return "\n".join([*lines, f"[{_place(len(rows), numbers, wanted, len(lines), arguments)}]"])
+    return "\n".join([*lines, f"[{_describe_page(len(rows), numbers, wanted, len(lines), arguments)}]"])
 
 
-def _place(
+def _describe_page(
     count: int, numbers: Sequence[int], wanted: Sequence[int], length: int, arguments: ReadResultArguments
 ) -> str:
     """Describe which part of the result this is, and how to continue."""

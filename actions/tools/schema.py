@@ -57,12 +57,13 @@ def spec_of(name: str, description: str, model: type[ToolArguments]) -> ToolSpec
         name,
         description,
         build_object_schema(
-            {key: _flat(value) for key, value in schema["properties"].items()}, schema.get("required", [])
+            {key: _flatten_field(value) for key, value in schema["properties"].items()},
+            schema.get("required", []),
         ),
     )
 
 
-def _flat(field: dict[str, Any]) -> dict[str, Any]:
+def _flatten_field(field: dict[str, Any]) -> dict[str, Any]:
     options: list[dict[str, Any]] = [o for o in field.get("anyOf", []) if o.get("type") != "null"]
     merged: dict[str, Any] = {**(options[0] if options else {}), **field}
     return {key: merged[key] for key in _KEPT if key in merged}
@@ -78,7 +79,9 @@ def parse_arguments(spec: ToolSpec, model: type[ArgumentsT], text: str) -> Argum
     try:
         return model.model_validate(present)
     except ValidationError as error:
-        problems = (_problem(spec, given, details) for details in error.errors(include_url=False)[:3])
+        problems = (
+            _describe_problem(spec, given, details) for details in error.errors(include_url=False)[:3]
+        )
         raise BadArguments(f"{spec.name}: {'; '.join(problems)}. {describe_expected(spec)}") from None
 
 
@@ -94,7 +97,7 @@ def parse_arguments_object(spec: ToolSpec, text: str) -> dict[str, Any]:
             " Do it in smaller parts."
         )
     try:
-        value = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse_constant)
+        value = json.loads(text, object_pairs_hook=_require_distinct_keys, parse_constant=_refuse_constant)
     except RecursionError:
         raise BadArguments(
             f"{spec.name}: the arguments are nested too deeply. {describe_expected(spec)}"
@@ -107,7 +110,7 @@ def parse_arguments_object(spec: ToolSpec, text: str) -> dict[str, Any]:
         ) from None
     if not isinstance(value, dict):
         raise BadArguments(
-            f"{spec.name}: the arguments must be one JSON object, not {_noun(value)}."
+            f"{spec.name}: the arguments must be one JSON object, not {_name_type(value)}."
             f" {describe_expected(spec)}"
         )
     given = cast(dict[str, Any], value)
@@ -118,7 +121,7 @@ class _Unfit(Exception):
     """A value that Python's JSON reader accepts, but that no tool can use."""
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _require_distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [key for key, _ in pairs]
@@ -131,7 +134,7 @@ def _refuse_constant(constant: str) -> Any:
     raise _Unfit(f"{constant} is not a JSON number")
 
 
-def _problem(spec: ToolSpec, given: Mapping[str, Any], details: Any) -> str:
+def _describe_problem(spec: ToolSpec, given: Mapping[str, Any], details: Any) -> str:
     name = str(details["loc"][0]) if details["loc"] else "arguments"
     kind: str = details["type"]
     if kind == "extra_forbidden":
@@ -164,10 +167,10 @@ def describe_value(value: Any) -> str:
     """Describe the type of a value. Texts are not quoted, because they may be long or secret."""
     if isinstance(value, bool) or (isinstance(value, int | float) and abs(value) < 1e15):
         return json.dumps(value)
-    return "an empty string" if value == "" else _noun(value)
+    return "an empty string" if value == "" else _name_type(value)
 
 
-def _noun(value: Any) -> str:
+def _name_type(value: Any) -> str:
     return "null" if value is None else _NOUNS.get(cast(type[Any], type(value)), "an object")
 
 
@@ -180,13 +183,13 @@ def describe_expected(spec: ToolSpec) -> str:
     """Return a sentence that lists the arguments of a tool."""
     required = spec.parameters["required"]
     parts = (
-        f"{key} ({_kind(schema)}{'' if key in required else ', optional'})"
+        f"{key} ({_describe_values(schema)}{'' if key in required else ', optional'})"
         for key, schema in spec.parameters["properties"].items()
     )
     return f"Expected: {', '.join(parts) or 'no arguments'}."
 
 
-def _kind(schema: Any) -> str:
+def _describe_values(schema: Any) -> str:
     """Describe in a few words which values match a schema."""
     if not isinstance(schema, Mapping):
         return "any"
@@ -199,7 +202,7 @@ def _kind(schema: Any) -> str:
         return _format_json(schema["const"])
     choices = schema.get("anyOf") or schema.get("oneOf")
     if isinstance(choices, list):
-        return " or ".join(dict.fromkeys(map(_kind, cast(list[Any], choices))))
+        return " or ".join(dict.fromkeys(map(_describe_values, cast(list[Any], choices))))
     kind = schema.get("type", "object" if "$ref" in schema else "any")
     return " or ".join(cast(list[str], kind)) if isinstance(kind, list) else str(kind)
 

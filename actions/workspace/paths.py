@@ -217,13 +217,13 @@ def find_similar_names(folder: Path, name: str) -> list[str]:
 
 def require_folder(path: Path) -> Path:
     """Return the folder. Raises `FileProblem` if the path is a file."""
-    root, names = folder_and_file(path)
+    root, names = split_folder_and_file(path)
     if names:
         raise FileProblem(f"{format_path(path)} is a file, not a folder.")
     return root
 
 
-def folder_and_file(path: Path) -> tuple[Path, list[str]]:
+def split_folder_and_file(path: Path) -> tuple[Path, list[str]]:
     """Return the folder in which a search starts. If the path is a file, also return the name of this
     file.
     """

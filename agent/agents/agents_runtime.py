@@ -58,8 +58,8 @@ class AgentsRuntime(ExtensionRuntime):
     def _find_agents(self, session: SessionSettings, named: tuple[str, ...] | None) -> FoundAgents:
         """Return the agents of the files of a folder, and of the skills of a session.
 
-        They are read again for each session but sub-agents. Of files, only the agents `named` count; None:
-        all.
+        They are read again for each session that is not a sub-agent's. `named` limits the agents of files;
+        None: all.
         """
         cwd, env, aliases = Path(session.cwd), self.process.env, self.process.settings.aliases
         key = (cwd, session.skills)

@@ -32,7 +32,7 @@ _OF_PARENT = ("add_dirs", "sandbox", "allow_net", "variables")
 
 
 def narrow_mode(wish: ExecutionMode | None, parent: ExecutionMode) -> ExecutionMode:
-    """Return the mode `wish`, or that of the parent if `wish` is freer."""
+    """Return the mode `wish`, or the mode of the parent if `wish` asks less often."""
     if wish is None or MODES_BY_FREEDOM.index(wish) > MODES_BY_FREEDOM.index(parent):
         return parent
     return wish
@@ -182,7 +182,7 @@ def _narrow_tools(parent: Session, agent: AgentSpec) -> ToolChoice:
     if agent.tools is None:
         return choice.model_copy(update={"never": never})
     only = tuple(_match(names, (*agent.tools, TASK_TOOL)))
-    # Without a name, `only` would mean all tools.
+    # An empty `only` would mean all tools.
     return choice.model_copy(update={"only": only, "never": never if only else names})
 
 

@@ -23,7 +23,7 @@ from ...state.store.store import Store
 from ..extensions.extension import load
 from ..runtime.agent_definition import Definition, SubAgentDefinition, make_like
 from ..runtime.extension_runtime import ProcessContext
-from ..session.run import Limits
+from ..session.run_limits import Limits
 from ..session.run_result import make_run_finished
 from ..session.session import Session
 from .child_settings import make_child_settings, narrow_mode, renew_child_settings
@@ -37,7 +37,7 @@ Raises `CallSuspended`."""
 DESCRIBE_CHANGES = ".agent.review.trials.isolation:describe_changes"
 HOLD_COPY = ".agent.review.trials.isolation:hold"
 _AT_PARENT = "at the agent that started it"
-"""Where a call of a sub-agent was decided."""
+"""The recorded place of a decision about a call of a sub-agent."""
 _MOST_UNREAD = 64
 """The most events of one sub-agent that are passed on before it waits for the reader."""
 _WAITING = ("needs_approval", "needs_decision")
@@ -141,21 +141,22 @@ class Children:
         by = cast("SpawnedBy", settings.spawned_by)
         child.parent, child.limits = parent, _find_own_limits(by, agent)
         child.inputs.decide = parent.inputs.decide
-        # It is not stored, so that it does not hold in a run that the child's own session begins.
+        # The terms of the plan are not stored: they do not apply to a run that starts in the child's own
+        # session.
         child.inputs.plan_terms = parent.state.find_terms_of_call(context.call_id)
         if child.state.execution_mode != mode:
             child.change_mode(mode)
         return by, child
 
     def _hold_copy(self, child: Session) -> AbstractContextManager[None]:
-        """Keep other processes out of the copy of a sub-agent, if it works in one of its own."""
+        """Lock the copy of the folder in which a sub-agent works, if it has one, against other processes."""
         if child.settings.trial != child.id:
             return nullcontext()
         held: AbstractContextManager[None] = load(HOLD_COPY)(self._process.settings, child.id)
         return held
 
     async def _add_changes(self, parent: Session, child: Session, outcome: ToolOutcome) -> ToolOutcome:
-        """Return the outcome with what the sub-agent changed in its copy, if it worked in one of its own."""
+        """Add the changes in the sub-agent's copy of the folder, if it has one, to the outcome."""
         if child.settings.trial != child.id:
             return outcome
         changes = await asyncio.to_thread(
@@ -174,7 +175,7 @@ class Children:
     async def _ask_beside_others(
         self, parent: Session, child: Session, end: RunFinished, calls: Sequence[PendingCall]
     ) -> list[CallDecision]:
-        """Ask about the waiting calls of a sub-agent while others beside it run.
+        """Ask a person about the waiting calls of a sub-agent while other sub-agents run.
 
         Without an answer before these have ended, the session of the parent asks at the end of its run.
         """
@@ -229,8 +230,8 @@ async def _load_settings(
 ) -> SessionSettings | None:
     """Return the stored settings of a sub-agent, or None if it has not begun.
 
-    A forked parent goes on with a fork of the sub-agent that its ancestor had started, so that nothing which
-    that one did is done again.
+    A forked parent goes on with a fork of the sub-agent that its ancestor had started, so that no work of
+    that sub-agent is done again.
     """
     store = parent.store
 

@@ -24,9 +24,9 @@ class Slots:
         self._running: Counter[str] = Counter()
         """How many sub-agents of each session run, wait for a slot or wait for a decision."""
         self._waiting: Counter[str] = Counter()
-        """How many of them wait for a decision."""
+        """Session -> how many of its sub-agents wait for a decision."""
         self._alone: dict[str, asyncio.Event] = {}
-        """Set while none of them does anything but wait for a decision."""
+        """Session -> the event that is set while all of its sub-agents wait for a decision."""
 
     @asynccontextmanager
     async def hold(self, parent_id: str, child_id: str) -> AsyncGenerator[None]:

@@ -52,15 +52,15 @@ class Seat:
     """The place of an agent in a conversation that was handed to it."""
 
     key: str
-    """What the id of its session follows from, in place of the call."""
+    """The text from which the id of the agent's session is derived, in place of the call id."""
     message: UserContent
-    """What it answers."""
+    """The message that the agent answers."""
     history: tuple[Message, ...] = ()
-    """What a new session begins with."""
+    """The history with which a new session of the agent begins."""
     step: int | None = None
-    """The newest step of its session when it had answered; None: it has not answered yet."""
+    """The newest step of the agent's session after its answer; None: it has not answered yet."""
     options: RunOptions = NO_OPTIONS
-    """Of its run."""
+    """The options of the agent's run."""
     number: int = 0
     """How many agents had the conversation before during the call."""
 
@@ -81,11 +81,11 @@ class ChildTask:
     branch: BranchCall | None = None
     """The call if a workflow makes it; None: a model or a program makes it."""
     seat: Seat | None = None
-    """Where it has the conversation of the session that starts it; None: it only does a task."""
+    """The place of the agent in the conversation that is handed over; None: the agent only does a task."""
 
     @property
     def key(self) -> str:
-        """What the id of its session follows from; empty: the call."""
+        """The text from which the id of the sub-agent's session is derived; empty: the call id is used."""
         return "" if self.seat is None else self.seat.key
 
     def relay(self, task_call_id: str, call_id: str) -> str:

@@ -33,7 +33,7 @@ def make_private(home: Path) -> None:
         return
 
 
-def database_at_rest(
+def open_database_at_rest(
     overrides: Overrides, env: Mapping[str, str], on_notice: Callable[[str], None]
 ) -> tuple[Settings, Database] | None:
     """Return the settings and the database, or None if the user's agent chooses its own store.

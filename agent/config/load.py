@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -115,7 +115,7 @@ def load_settings(overrides: Overrides, env: Mapping[str, str], of_project: bool
         user = replace(user, values={key: v for key, v in user.values.items() if key not in added})
     project, untrusted = _project_layer(cwd, env, notices) if of_project else (None, None)
     if project is not None and user is not None:
-        project = _no_looser(project, user, notices)
+        project = _drop_looser_sandbox(project, user, notices)
     files, untrusted_files = _extension_layers(cwd, env, notices) if of_project else ([], [])
     layers = [
         _Layer("The command line", read_flags(overrides), cwd, UsageError),
@@ -141,15 +141,19 @@ def load_settings(overrides: Overrides, env: Mapping[str, str], of_project: bool
         notices=(*notices, *PACKAGES.problems),
         untrusted_config=untrusted,
         untrusted_files=tuple(untrusted_files),
-        sources={
-            row.key: saying
-            for row in SETTINGS
-            if (
-                saying := tuple(layer.name for layer in layers if layer.values.get(row.key) not in (None, []))
-            )
-        },
+        sources=_find_sources(layers),
         rule_sources=_rule_sources(layers, env),
     )
+
+
+def _find_sources(layers: Sequence[_Layer]) -> dict[str, tuple[str, ...]]:
+    """Return key -> the names of the sources that set it, the strongest first."""
+    found: dict[str, tuple[str, ...]] = {}
+    for row in SETTINGS:
+        names = tuple(layer.name for layer in layers if layer.values.get(row.key) not in (None, []))
+        if names:
+            found[row.key] = names
+    return found
 
 
 def _providers(
@@ -171,7 +175,7 @@ def _rule_sources(layers: list[_Layer], env: Mapping[str, str]) -> dict[tuple[st
     for layer, row in product(layers, SETTINGS):
         if row.kind == "rules":
             for text in layer.values.get(row.key, ()):
-                rule = row.key, _rule(text, layer, env)
+                rule = row.key, _normalize_rule(text, layer, env)
                 found[rule] = (*found.get(rule, ()), layer.name)
     return found
 
@@ -215,7 +219,7 @@ def _resolve_value(row: Setting, saying: list[_Layer]) -> Any:
 
 def _working_folder(named: Path | None, env: Mapping[str, str]) -> Path:
     start = named if named is not None and named.is_absolute() else current_folder()
-    return _folder(named or start, start, "-C/--cd", UsageError, env)
+    return _resolve_folder(named or start, start, "-C/--cd", UsageError, env)
 
 
 def _user_layer(env: Mapping[str, str], notices: list[str]) -> _Layer | None:
@@ -250,7 +254,7 @@ def _project_layer(
     cwd: Path, env: Mapping[str, str], notices: list[str]
 ) -> tuple[_Layer | None, Path | None]:
     """Return the layer of the nearest project file; if the file is not trusted, return None and its path."""
-    nearest = _nearest(cwd, CONFIG_NAME)
+    nearest = _find_nearest(cwd, CONFIG_NAME)
     if nearest is None:
         return None, None
     folder, path, content = nearest
@@ -268,7 +272,7 @@ def _extension_layers(
     layers: list[_Layer] = []
     ignored: list[Path] = []
     for file in extension_files("project"):
-        nearest = _nearest(cwd, file.name)
+        nearest = _find_nearest(cwd, file.name)
         if nearest is None:
             continue
         folder, path, content = nearest
@@ -301,7 +305,7 @@ def parse_extension_file(key: str, content: bytes, path: Path) -> tuple[Any, lis
     )
 
 
-def _nearest(cwd: Path, name: str) -> tuple[Path, Path, bytes] | None:
+def _find_nearest(cwd: Path, name: str) -> tuple[Path, Path, bytes] | None:
     """Return the nearest project folder with a file of this name, the file's path and its content; None
     without one."""
     for folder in project_folders(cwd):
@@ -362,7 +366,7 @@ def _reader_of(row: Setting) -> SettingReader:
     return reader_of(row)
 
 
-def _no_looser(project: _Layer, user: _Layer, notices: list[str]) -> _Layer:
+def _drop_looser_sandbox(project: _Layer, user: _Layer, notices: list[str]) -> _Layer:
     """Return the project's layer without its sandbox setting if that is less strict than the user's."""
     wishes = [CONFINING.index(layer.values.get("sandbox", "off")) for layer in (project, user)]
     if "sandbox" not in project.values or wishes[0] >= wishes[1]:
@@ -371,11 +375,11 @@ def _no_looser(project: _Layer, user: _Layer, notices: list[str]) -> _Layer:
     return replace(project, values={key: v for key, v in project.values.items() if key != "sandbox"})
 
 
-def _as_it_is(value: Any, layer: _Layer, env: Mapping[str, str]) -> Any:
+def _keep_value(value: Any, layer: _Layer, env: Mapping[str, str]) -> Any:
     return value
 
 
-def _rule(text: str, layer: _Layer, env: Mapping[str, str]) -> str:
+def _normalize_rule(text: str, layer: _Layer, env: Mapping[str, str]) -> str:
     from ..policy.rules.rules import normalize_rule
 
     try:
@@ -385,10 +389,12 @@ def _rule(text: str, layer: _Layer, env: Mapping[str, str]) -> str:
 
 
 def _resolve_added_dir(text: str, layer: _Layer, env: Mapping[str, str]) -> Path:
-    return _folder(Path(text), layer.folder, f"{layer.name}: add-dir", layer.error, env)
+    return _resolve_folder(Path(text), layer.folder, f"{layer.name}: add-dir", layer.error, env)
 
 
-def _folder(named: Path, start: Path, source: str, error: type[SandburError], env: Mapping[str, str]) -> Path:
+def _resolve_folder(
+    named: Path, start: Path, source: str, error: type[SandburError], env: Mapping[str, str]
+) -> Path:
     """Return the real path of a folder. Raises `error` if it does not exist or cannot be read."""
     try:
         folder = Path(os.path.realpath(start / expand_path(str(named), env)))
@@ -403,8 +409,8 @@ def _folder(named: Path, start: Path, source: str, error: type[SandburError], en
 
 
 _READERS: Mapping[Kind, Callable[[Any, _Layer, Mapping[str, str]], Any]] = {
-    "rules": _rule,
-    "names": _as_it_is,
+    "rules": _normalize_rule,
+    "names": _keep_value,
 }
 
 

@@ -1,12 +1,12 @@
 """The types of settings, and one clear sentence for each error in their values."""
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
 
+from ...actions.tools.similar_names import suggest_keys
 from ...state.application import ExecutionMode
 from ...state.conversation.messages import Record
 from ...state.databases.database import Durability
@@ -148,7 +148,7 @@ def fit(
     *parents, last = [str(part) for part in first["loc"] if part != "[key]"]
     key = named(".".join([*parents, last]))
     if first["type"] == "extra_forbidden":
-        raise error(f"{source}: there is no key {key}.", _near(model, parents, last))
+        raise error(f"{source}: there is no key {key}.", _suggest_key(model, parents, last))
     if first["type"] == "missing":
         raise error(f"{source}: {key} is missing.", "Add it.")
     if first["type"] == "string_too_short":
@@ -165,12 +165,6 @@ def describe_problem(message: str) -> str:
     return clause.replace("input should be", "it should be")
 
 
-def _near(model: type[BaseModel], parents: list[str], key: str) -> str:
+def _suggest_key(model: type[BaseModel], parents: list[str], key: str) -> str:
     table = _TABLES.get(parents[0], model) if parents else model
-    known = list(table.model_fields)
-    near = get_close_matches(key, known, n=2)
-    return (
-        f"Did you mean {' or '.join(f'`{name}`' for name in near)}?"
-        if near
-        else f"The keys are: {', '.join(known)}."
-    )
+    return suggest_keys(key, table.model_fields, most=2)

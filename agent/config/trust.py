@@ -46,38 +46,38 @@ def is_trusted(folder: Path, env: Mapping[str, str], content: bytes | None = Non
 
 def trust_link(link: Path, target: Path, env: Mapping[str, str]) -> None:
     """Trust a link of a repository to exactly this file outside of the repository."""
-    _add(env, _place(link), os.fsencode(target))
+    _add(env, _make_absolute(link), os.fsencode(target))
 
 
 def is_trusted_link(link: Path, target: Path, env: Mapping[str, str]) -> bool:
-    return _holds(env, _place(link), os.fsencode(target))
+    return _holds(env, _make_absolute(link), os.fsencode(target))
 
 
 def trust_place(place: Path, content: bytes, env: Mapping[str, str]) -> None:
     """Trust a file, or the content of a folder, with exactly these bytes, and not with later changes."""
-    _add(env, _place(place), content)
+    _add(env, _make_absolute(place), content)
 
 
 def is_trusted_place(place: Path, content: bytes, env: Mapping[str, str]) -> bool:
-    return _holds(env, _place(place), content)
+    return _holds(env, _make_absolute(place), content)
 
 
 def trust_agent(source: str, folder: Path, env: Mapping[str, str]) -> None:
     """Allow sessions of this folder to load the agent `package.module:name`."""
-    _add(env, _place(folder / source), _AGENT)
+    _add(env, _make_absolute(folder / source), _AGENT)
 
 
 def is_trusted_agent(source: str, folder: Path, env: Mapping[str, str]) -> bool:
-    return _holds(env, _place(folder / source), _AGENT)
+    return _holds(env, _make_absolute(folder / source), _AGENT)
 
 
 def trust_agent_file(path: Path, digest: str, env: Mapping[str, str]) -> None:
     """Trust an agent file with exactly the content of this digest. Older versions stay trusted, too."""
-    _add(env, f"{_place(path)}#{digest}", digest.encode())
+    _add(env, f"{_make_absolute(path)}#{digest}", digest.encode())
 
 
 def is_trusted_agent_file(path: Path, digest: str, env: Mapping[str, str]) -> bool:
-    return _holds(env, f"{_place(path)}#{digest}", digest.encode())
+    return _holds(env, f"{_make_absolute(path)}#{digest}", digest.encode())
 
 
 def list_trusted(env: Mapping[str, str]) -> list[str]:
@@ -89,7 +89,7 @@ def take_back(path: Path, env: Mapping[str, str]) -> bool:
     """Remove the trust in a folder or link; return whether it was trusted."""
     known = _load(env)
     # A deleted folder cannot be resolved, so its path in the list counts, too.
-    names = {os.path.realpath(path), _place(path), str(path)}
+    names = {os.path.realpath(path), _make_absolute(path), str(path)}
     names |= {name for name in known.folders if name.rpartition("#")[0] in names}
     left = {name: digest for name, digest in known.folders.items() if name not in names}
     if len(left) == len(known.folders):
@@ -113,7 +113,7 @@ def _configuration(folder: Path) -> bytes:
     return b"" if found is None else found[0]
 
 
-def _place(link: Path) -> str:
+def _make_absolute(link: Path) -> str:
     """Return the absolute path of a link itself, without following it."""
     return str(Path(os.path.realpath(link.parent)) / link.name)
 

@@ -32,12 +32,12 @@ def summarize_settings(content: bytes, path: Path) -> Disclosure:
         return Disclosure((), (), str(error))
     rows = settable_rows()
     harmless = [key for key in values if rows[key].is_harmless]
-    by_danger = dict.fromkeys((*_of_extensions(), *_SENTENCES, *values))
+    by_danger = dict.fromkeys((*_list_extension_keys(), *_SENTENCES, *values))
     dangerous = [key for key in by_danger if key in values and key not in harmless]
     return Disclosure(tuple(_describe_values(values, dangerous)), tuple(_describe_values(values, harmless)))
 
 
-def _of_extensions() -> Iterator[str]:
+def _list_extension_keys() -> Iterator[str]:
     """Yield the keys of extensions' settings whose readers describe their effects."""
     for extension in reversed(extensions()):
         yield from (row.key for row in extension.settings if row.reader)
@@ -57,10 +57,10 @@ def _describe_values(values: Values, keys: list[str]) -> Iterator[str]:
             yield from reader_of(rows[key]).disclose(values[key])
             continue
         sentences = _SENTENCES.get(key)
-        yield from sentences(values[key]) if sentences is not None else _plainly(key, values[key])
+        yield from sentences(values[key]) if sentences is not None else _describe_setting(key, values[key])
 
 
-def _plainly(key: str, value: Any) -> Iterator[str]:
+def _describe_setting(key: str, value: Any) -> Iterator[str]:
     parts = cast("list[Any]", value) if isinstance(value, list) else [value]
     yield from (f"{key} = {part}" for part in parts)
 

@@ -107,7 +107,7 @@ class Worker:
         Raises `StoreError` if the store cannot be used at the start.
         """
         self._wake, self._loop = asyncio.Event(), asyncio.get_running_loop()
-        await _in_thread(self._claims.register)
+        await _run_in_thread(self._claims.register)
         stop_listening = self._store.database.listen(CHANNEL, self.hint)
         self._store.heartbeat.begin(self, self._beat)
         try:
@@ -164,7 +164,7 @@ class Worker:
         if not running:
             return
         with suppress(StoreError):
-            for session_id in await _in_thread(partial(self._claims.find_stopped, running)):
+            for session_id in await _run_in_thread(partial(self._claims.find_stopped, running)):
                 if session_id not in self._interrupted:
                     task = asyncio.ensure_future(self._interrupt_asked(session_id))
                     self._tasks.add(task)
@@ -175,7 +175,7 @@ class Worker:
         await self.interrupt(session_id)
 
     async def _tell_of_held_back(self) -> None:
-        for tenant, count in (await _in_thread(self._claims.count_held_back)).items():
+        for tenant, count in (await _run_in_thread(self._claims.count_held_back)).items():
             many = "1 session" if count == 1 else f"{count} sessions"
             self._on_notice(f"The quota of tenant {tenant or 'default'} holds {many} back.")
 
@@ -188,9 +188,9 @@ class Worker:
         try:
             claimed = await self._take_over(free, is_needed=once)
             if len(claimed) < free:
-                claimed += await _in_thread(partial(self._claims.claim, free - len(claimed)))
+                claimed += await _run_in_thread(partial(self._claims.claim, free - len(claimed)))
             if claimed:
-                self._interrupted |= await _in_thread(partial(self._claims.find_stopped_before, claimed))
+                self._interrupted |= await _run_in_thread(partial(self._claims.find_stopped_before, claimed))
         except StoreError as error:
             self._on_notice(f"No session was claimed: {error.message}")
         for one in claimed:
@@ -206,7 +206,7 @@ class Worker:
         if now < self._takes_over_at and self._claims.left_over <= 0 and not is_needed:
             return []
         self._takes_over_at = now + POLL_S * max(1.0, self._worker_count / MOST_LOOKING)
-        claimed: list[Claimed] = await _in_thread(partial(self._claims.take_over, free))
+        claimed: list[Claimed] = await _run_in_thread(partial(self._claims.take_over, free))
         for one in claimed:
             self._on_notice(f"Session {one.session_id} was taken over from a dead worker.")
         return claimed
@@ -295,13 +295,13 @@ class Worker:
             # The next worker that claims it continues the open turn.
             status, wake_at, attempts = "running", format_time(now), claimed.attempts
         try:
-            is_ours = await _in_thread(
+            is_ours = await _run_in_thread(
                 partial(self._claims.hand_back, claimed, status, wake_at, attempts, answered)
             )
         finally:
             self._interrupted.discard(claimed.session_id)
         if not is_ours:
-            # What this worker would say of the session is not true any more.
+            # Another worker has the session, so this worker's status of it is outdated.
             notice = f"Session {claimed.session_id} was taken over by another worker."
         if notice:
             self._on_notice(notice)
@@ -317,7 +317,7 @@ class Worker:
         await self._store.heartbeat.end(self)
         await asyncio.to_thread(stop_listening)
         with suppress(StoreError):
-            await _in_thread(self._claims.leave)
+            await _run_in_thread(self._claims.leave)
 
     async def _beat(self) -> None:
         """Renew the lease of the worker in a thread with a loop of its own, which no run blocks."""
@@ -362,7 +362,7 @@ async def _next_message(session: AgentSession[Any], status: str) -> UserContent 
 
     A turn that a person interrupted ends with the next message.
     """
-    is_ended = status == "interrupted" and not await _in_thread(partial(_is_decided, session.opened))
+    is_ended = status == "interrupted" and not await _run_in_thread(partial(_is_decided, session.opened))
     return await session.next_queued() if _is_idle(session) or is_ended else None
 
 
@@ -399,6 +399,6 @@ def _describe_error(finished: RunFinished | None) -> str:
     return finished.error.message if finished is not None and finished.error is not None else "unknown error"
 
 
-async def _in_thread(work: Callable[[], Any]) -> Any:
+async def _run_in_thread(work: Callable[[], Any]) -> Any:
     """Run `work`, which waits for the database. What it began, it ends, even if the caller is cancelled."""
     return await run_to_end(asyncio.to_thread(work))

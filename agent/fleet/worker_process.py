@@ -16,9 +16,9 @@ from typing import IO, Any, Literal
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 _STEADY_S = 60.0
-"""A worker that ran for so long is started again after the shortest pause."""
+"""After a run of this many seconds, a worker is started again after the shortest pause."""
 _PASSED_BY_RAY = ("RAY_",)
-"""What these variables begin with is not for a worker: one of them is the token of the cluster."""
+"""The prefixes of variables that a worker does not get: one of them is the token of the cluster."""
 
 ProcessState = Literal["running", "pausing", "draining", "drained"]
 

@@ -34,7 +34,7 @@ _LONGEST_PAUSE_S = 5.0
 _KNOWN_S = 1.0
 """How long a worker knows the budget of a model without looking again."""
 _INNERMOST = 1_000_000
-"""Other middleware may answer without the model; what reaches this layer is sent."""
+"""The innermost place: only requests that are really sent to the model reach this layer."""
 
 
 class SharedBudget(Middleware):

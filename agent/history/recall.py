@@ -46,7 +46,7 @@ class Neighbour:
 
     kind: Kind
     text: str
-    """Its beginning, on one line."""
+    """The beginning of the message, on one line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -291,7 +291,7 @@ def _find(
     if provider == DEMO:
         raise UsageError("The demo is a single model, without a name behind a slash.", f"Use -m {DEMO}.")
     if provider not in known:
-        raise _no_provider(name.strip(), known, aliases)
+        raise _make_provider_error(name.strip(), known, aliases)
     if not slash or not model:
         raise UsageError(f"{name!r} names no model.", f"Use -m {provider}/MODEL.")
     if provider in providers:
@@ -299,7 +299,7 @@ def _find(
     return PROFILES[provider], model
 
 
-def _no_provider(name: str, known: list[str], aliases: Iterable[str]) -> UsageError:
+def _make_provider_error(name: str, known: list[str], aliases: Iterable[str]) -> UsageError:
     meant = suggest(name, known)
     question = f"Did you mean -m {meant}? " if meant else ""
     provider, slash, _ = name.partition("/")

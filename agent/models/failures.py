@@ -148,7 +148,7 @@ def judge(refusal: Refusal, endpoint: Endpoint) -> Exception:
     if status in (408, 409, 429) or status >= 500:
         what = _what_happened(status, detail, endpoint)
         return Transient(what, retry_after_s(refusal.headers), is_refusal=True)
-    return _lasting(status, detail, endpoint)
+    return _make_lasting_error(status, detail, endpoint)
 
 
 def _what_happened(status: int, detail: str, endpoint: Endpoint) -> str:
@@ -159,7 +159,7 @@ def _what_happened(status: int, detail: str, endpoint: Endpoint) -> str:
     return f"{endpoint.provider} failed ({status}: {detail})"
 
 
-def _lasting(status: int, detail: str, endpoint: Endpoint) -> ModelError:
+def _make_lasting_error(status: int, detail: str, endpoint: Endpoint) -> ModelError:
     if status == 404:
         return ModelError(
             f"{endpoint.base_url} knows no model {endpoint.model} (404: {detail})",
@@ -246,7 +246,7 @@ def classify_connection_error(error: Exception, endpoint: Endpoint) -> Exception
 
     Return `Exhausted` if this process could not open a connection at all, which is not the server's fault.
     """
-    if (ours := _ours(error)) is not None:
+    if (ours := _find_own_error(error)) is not None:
         return ours
     for cause in _causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -267,7 +267,7 @@ def classify_connection_error(error: Exception, endpoint: Endpoint) -> Exception
     return Transient(f"cannot reach {endpoint.base_url} ({reason})")
 
 
-def _ours(error: Exception) -> Exception | None:
+def _find_own_error(error: Exception) -> Exception | None:
     found = next(filter(None, map(to_exhausted, _causes(error))), None)
     if found is None:
         # A DNS lookup opens files. If it cannot, it reports an unrelated error.

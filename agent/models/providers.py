@@ -347,7 +347,7 @@ def claude(model: str) -> Claude:
     )
 
 
-def reasons(model: str) -> bool:
+def summarizes_reasoning(model: str) -> bool:
     """Return whether this is an OpenAI model that can summarize its reasoning."""
     name = bare_name(model)
     return re.match(r"gpt-[5-9]|o[1-9]\b|codex", name) is not None and "-chat" not in name

@@ -150,12 +150,12 @@ class Policy:
     def _check_questions(self, call: Call, mode: ExecutionMode) -> Verdict | None:
         """Return the question that no mode and no wide rule skips, or None. In plan mode, deny in its
         place."""
-        verdict = self._question(call)
+        verdict = self._find_question(call)
         if verdict is not None and mode == "plan" and self._concern(call) is not None:
             return Verdict("deny", f"plan mode only looks: {verdict.reason}", verdict.rule)
         return verdict
 
-    def _question(self, call: Call) -> Verdict | None:
+    def _find_question(self, call: Call) -> Verdict | None:
         for rule in self._ask_rules:
             if call.is_named_by(rule) and self._hits(rule, call):
                 return Verdict("ask", f"asked for by rule {rule.text}", rule.text)
@@ -254,7 +254,7 @@ class Policy:
             rules = [rule.text for rule in named if web_rules.covers(rule.pattern, call.subject)][:1]
         else:
             rules = self._find_covering(self._plan, call)
-        if not rules or self._is_protected(call) or self._outside(call):
+        if not rules or self._is_protected(call) or self._find_outside_path(call):
             return None
         if call.traits.runs_commands and self._cwd_of(call) != self._workspace.cwd:
             return None
@@ -269,7 +269,7 @@ class Policy:
             return Verdict("allow", why)
         if mode == "auto-edit" and self._is_confined and self._stays_inside(call):
             return Verdict("allow", "the sandbox keeps it in the workspace, without a network")
-        rule = self._sandboxing(call)
+        rule = self._find_sandbox_rule(call)
         if rule is not None and call.sight.commands and self._stays_inside(call):
             why = f"allowed by rule {rule.text}: a sandbox keeps it in the workspace, without a network"
             return Verdict("allow", why, rule.text, in_sandbox=True)
@@ -277,18 +277,18 @@ class Policy:
 
     def _only_edits(self, call: Call) -> bool:
         """Return whether a command does no more than the file tools may do in auto-edit mode."""
-        if not call.traits.runs_commands or self._outside(call) or self._why_protected_write(call):
+        if not call.traits.runs_commands or self._find_outside_path(call) or self._why_protected_write(call):
             return False
         return only_edits(call.subject, self._workspace, self._cwd_of(call), self._own)
 
-    def _sandboxing(self, call: Call) -> Rule | None:
+    def _find_sandbox_rule(self, call: Call) -> Rule | None:
         """Return the rule that allows a call inside of a sandbox, or None."""
         rules = (rule for rule in self._allow if rule.tool == SANDBOXED)
         return next((rule for rule in rules if fnmatchcase(call.tool, rule.pattern or "*")), None)
 
     def _stays_inside(self, call: Call) -> bool:
         """Return whether a command visibly concerns only the workspace. The sandbox enforces the rest."""
-        if not call.traits.runs_commands or self._outside(call) or call.sight.doubts:
+        if not call.traits.runs_commands or self._find_outside_path(call) or call.sight.doubts:
             return False
 
         paths = list(find_places(call.sight.commands, self._cwd_of(call)))
@@ -302,16 +302,16 @@ class Policy:
         secret."""
         if call.traits.runs_commands:
             return self._concern_of_command(call)
-        if outside := self._outside(call):
+        if outside := self._find_outside_path(call):
             return outside
         if call.traits.writes_files:
             return "writes files"
         if not call.is_read_only:
             return ", ".join(filter(None, (f"may change something: {call.tool}", call.traits.description)))
-        return self._secret(call) if call.traits.shows == "content" else None
+        return self._find_secret_file(call) if call.traits.shows == "content" else None
 
     def _concern_of_command(self, call: Call) -> str | None:
-        if outside := self._outside(call):
+        if outside := self._find_outside_path(call):
             return outside
         why = why_not_read_only(call.subject, self._workspace, self._cwd_of(call))
         if why:
@@ -339,7 +339,7 @@ class Policy:
         """Return the protected place that a command visibly writes to, or None."""
         return why_protected_write(call.sight, self._cwd_of(call), self._own)
 
-    def _outside(self, call: Call) -> str | None:
+    def _find_outside_path(self, call: Call) -> str | None:
         path = self._workspace.outside(call.paths)
         return (
             None
@@ -347,7 +347,7 @@ class Policy:
             else f"leads outside the workspace: {_format_path(self._workspace.real(path))}"
         )
 
-    def _secret(self, call: Call) -> str | None:
+    def _find_secret_file(self, call: Call) -> str | None:
         for path in call.paths:
             real = self._workspace.real(path)
             if is_secret_file(real) or is_secret_file(self._workspace.absolute(path)):
@@ -359,7 +359,7 @@ class Policy:
         return None
 
     def _edit(self, call: Call) -> Verdict:
-        if outside := self._outside(call):
+        if outside := self._find_outside_path(call):
             return Verdict("ask", outside)
         if call.is_virtual:
             return Verdict("allow", "edits of files that are not on the disk are allowed in auto-edit mode")

@@ -13,7 +13,7 @@ from ...actions.ports import Searching, implements
 from .rules import path_rules
 from .rules.path_rules import Workspace
 from .rules.rules import Call, Rule
-from .shell.read_paths import below
+from .shell.read_paths import walk_below
 from .shell.seen_commands import SeenCommand, Sight
 
 _MAX_MATCHES = 1000
@@ -49,7 +49,7 @@ class HiddenFiles:
         """Return a rule that hides a file below one of the folders, or None."""
         for path in paths:
             folder = self._workspace.real(path)
-            for count, entry in enumerate(below(folder)):
+            for count, entry in enumerate(walk_below(folder)):
                 rule = next((one for one in self._rules if self._is_hidden(one, entry.path)), None)
                 if rule is not None or count > _MAX_ENTRIES:
                     return rule or self._rules[0]

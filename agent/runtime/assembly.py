@@ -35,13 +35,14 @@ from ..config.settings import Overrides, Settings
 from ..extensions.active_tools.session_tools import Equipped, bind_callers, equip, learn_secrets
 from ..graph import ACTIONS, CALLS_START_NEXT, build_application, build_graph
 from ..models.fallback import NoModel, apply_formatter
+from ..models.prices.pricing import require_price
 from ..models.providers import key_names
 from ..models.transport.clients import Clients
 from ..session.decisions import whoami
 from ..session.inbox import SessionInbox
 from ..session.observers import Observers
 from ..session.position import Position
-from ..session.run import Limits
+from ..session.run_limits import Limits
 from ..session.secrets import SecretMasker, masker_for
 from ..session.session import Session
 from ..session.waiting_calls import SessionRules
@@ -392,8 +393,6 @@ class Assembly:
             most = (session.spawned_by.max_turns, limits.max_turns)
             limits = replace(limits, max_turns=min(count for count in most if count is not None))
         if limits.max_budget_usd is not None:
-            from ..models.prices.pricing import require_price
-
             others = filter(None, (*session.fallback_models, self._settings.compaction_model))
             own = () if session.is_workflow else (session.model,)
             for model in (*own, *others):

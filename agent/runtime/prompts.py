@@ -54,7 +54,7 @@ def find_instructions(cwd: Path, env: Mapping[str, str]) -> Found:
     instructions: list[InstructionsFile] = []
     outside: list[LeadingOutside] = []
     problems: list[str] = []
-    for here in _way_up(folder, root, env):
+    for here in _list_parents(folder, root, env):
         path = here / FILE_NAME
         if here != folder and not _is_ours(path):
             continue
@@ -70,7 +70,7 @@ def find_instructions(cwd: Path, env: Mapping[str, str]) -> Found:
     return Found(tuple(reversed(instructions)), tuple(outside), tuple(problems))
 
 
-def _way_up(folder: Path, root: Path | None, env: Mapping[str, str]) -> list[Path]:
+def _list_parents(folder: Path, root: Path | None, env: Mapping[str, str]) -> list[Path]:
     last = root or Path(os.path.realpath(user_home(env)))
     way = [folder, *folder.parents]
     return way[: way.index(last) + 1] if last in way else way

@@ -186,17 +186,23 @@ class Runtime:
             raise UsageError(
                 f"A session {session_id} exists already.", f"Continue it with: sandbur -r {session_id}"
             )
+        opened = await self._open_new(session_id, session, definition, deps)
+        opened.notices = (*self.settings.notices, *opened.notices, *notices, *more, *prompt_notices)
+        await self._clear_up()
+        return opened
+
+    async def _open_new(
+        self, session_id: str, session: SessionSettings, definition: Definition, deps: Any
+    ) -> Session:
+        """Open a new session; raises `ConfigError` if the model of the configuration does not fit."""
         new_state = ApplicationState(execution_mode=self.settings.mode)
         try:
-            opened = await self._assembly.session(session_id, session, new_state, definition, deps=deps)
+            return await self._assembly.session(session_id, session, new_state, definition, deps=deps)
         except UsageError as error:
             is_named = self.overrides.get("model") is not None or self.settings.model is None
             if is_named or isinstance(error, UnknownTool):
                 raise
             raise ConfigError(f"The configured model: {error.message}", error.hint) from None
-        opened.notices = (*self.settings.notices, *opened.notices, *notices, *more, *prompt_notices)
-        await self._clear_up()
-        return opened
 
     async def resume(
         self,
@@ -236,7 +242,7 @@ class Runtime:
             )
             opened = await open_again()
         if self.store.writer(session_id).is_foreign:
-            opened.take_over()
+            opened.revoke_permissions()
         if flags.get("mode") is not None:
             opened.change_mode(self.settings.mode)
         if not is_held:
@@ -320,7 +326,7 @@ class Runtime:
         with self.store.reload(session.id):
             opened = await self._assembly.session(session.id, settings, new_state, definition)
         await self._assembly.close_observers(session)
-        opened.carry_over(session)
+        opened.take_unrecorded_changes(session)
         opened.notices = tuple(notices)
         return opened
 

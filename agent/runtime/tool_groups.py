@@ -1,8 +1,8 @@
 """`session.groups`: the groups of tools of a session, for programs."""
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 
+from ...actions.tools.similar_names import suggest_values
 from ...state.conversation.messages import Equipment
 from ...state.errors import UsageError
 from ..session.session import Session
@@ -51,6 +51,5 @@ class ToolGroups:
         known = self.descriptions
         for name in names:
             if name not in known:
-                near = get_close_matches(name, known, n=1)
-                hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(known) or 'none'}."
+                hint = suggest_values(name, known)
                 raise UsageError(f"No tool of this session is in a group {name!r}.", hint)

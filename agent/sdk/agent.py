@@ -31,7 +31,7 @@ from ..runtime.agent_definition import (
 from ..runtime.compaction import Compaction
 from ..runtime.memory_store import MemoryStore
 from ..runtime.tool_servers import OnElicitation
-from ..session.run import Limits
+from ..session.run_limits import Limits
 from .agent_sessions import HasSessions
 from .arguments import (
     AgentArguments,

@@ -36,7 +36,7 @@ from ..runtime.agent_definition import (
 from ..runtime.compaction import Compaction, compaction_settings, find_summary_model
 from ..runtime.memory_store import MemoryStore
 from ..runtime.tool_servers import OnElicitation
-from ..session.run import Limits
+from ..session.run_limits import Limits
 from .runs.result import OutputT
 
 if TYPE_CHECKING:

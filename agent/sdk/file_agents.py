@@ -16,7 +16,7 @@ from ..config.settings import MODES, Settings
 from ..extensions.extension import load
 from ..extensions.registry import find_agent_file_parser
 from ..runtime.agent_definition import AgentParts, Definition
-from ..session.run import Limits
+from ..session.run_limits import Limits
 from .runs.rules import RunRules
 
 _MOST_BYTES = 1_000_000

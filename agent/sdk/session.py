@@ -3,7 +3,6 @@
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, cast, overload
 
@@ -11,7 +10,7 @@ from typing_extensions import TypeForm, Unpack
 
 from ...actions.ports.events import Event, Notice, RunFinished, RunStarted, SubAgentEvent
 from ...actions.turn.output.partial_output import PartialOutput
-from ...state.application import NO_OPTIONS, RunOptions
+from ...state.application import RunOptions
 from ...state.calls import CallDecision, Settlement
 from ...state.conversation.messages import Message, UserContent
 from ...state.conversation.transcript import Transcript
@@ -406,10 +405,11 @@ class AgentSession(Generic[OutputT]):
         run.interrupt = interrupt
         self._notices = []
         await self._children.begin(session, begins)
-        self._set_inputs(request, begins)
+        self._partial = PartialOutput(self._rules.set_inputs(session, request, self._deps, begins))
         session.inputs.decide = approvals.decide if "on_approval" in request.given else None
         try:
-            following: AsyncIterator[Event] | None = start(session, await self._options_of(request, begins))
+            options = await self._rules.make_options(session, request, begins)
+            following: AsyncIterator[Event] | None = start(session, options)
             while following is not None:
                 events, following = cast("AsyncGenerator[Event]", following), None
                 async with aclosing(events):
@@ -420,7 +420,7 @@ class AgentSession(Generic[OutputT]):
                         for one in self._watch(event):
                             yield one
         finally:
-            self._parse = self._choose_parser(request, session.state.run_options)
+            self._parse = self._rules.choose_parser(request, session.state.run_options)
             session.inputs.clear(self._deps)
 
     def _watch(self, event: Event) -> Iterator[Event]:
@@ -433,38 +433,6 @@ class AgentSession(Generic[OutputT]):
             if isinstance(one, SubAgentEvent):
                 self._children.keep(one, self._active_session.id)
             yield one
-
-    def _set_inputs(self, request: RunRequest[Any], begins: bool) -> None:
-        """Give the session the inputs of the run that no store keeps."""
-        session, inputs = self._active_session, self._active_session.inputs
-        inputs.deps = self._deps if request.deps is None else request.deps
-        inputs.model, inputs.output = request.model, request.form
-        stored = NO_OPTIONS if begins else session.state.run_options
-        has_own_form = stored.is_text or stored.output is not None
-        cwd = Path(session.settings.cwd)
-        validate = None if has_own_form else self._rules.validation(request, session.id, cwd, inputs)
-        inputs.validate = validate
-        own = self._rules.typed.format if self._rules.typed is not None and not request.is_text else None
-        form = request.form or (own if begins or not has_own_form else session.output)
-        self._partial = PartialOutput(form)
-
-    async def _options_of(self, request: RunRequest[Any], begins: bool) -> RunOptions:
-        """Return the options of the run that the session stores."""
-        if not begins:
-            return request.options()
-        session = self._active_session
-        cwd = Path(session.settings.cwd)
-        return request.options(await self._rules.write_instructions(session.id, cwd, session.inputs))
-
-    def _choose_parser(self, request: RunRequest[Any], stored: RunOptions) -> Callable[[Any], Any] | None:
-        """Return the function that parses an answer into the output, or None if the output is a text."""
-        if request.typed is not None:
-            return request.typed.parse
-        if request.is_text or stored.is_text:
-            return None
-        if stored.output is not None:
-            return _keep_json
-        return None if self._rules.typed is None else self._rules.parse
 
     async def _refresh(self) -> Session:
         """Return the session, opened again if the tools of a server have changed."""
@@ -493,8 +461,3 @@ class AgentSession(Generic[OutputT]):
         history = Transcript() if self._session is None else self._session.state.chat_history
         children = self._children.list_in_order(history, self._rules)
         return result_of(finished, self._parse, self._notices, children, self._agent)
-
-
-def _keep_json(value: Any) -> Any:
-    """Return the answer of a continued run as a JSON value, because its Python type is not known here."""
-    return value

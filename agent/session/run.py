@@ -5,9 +5,9 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from ...actions.ports import PORTS, Ports
 from ...actions.ports.events import (
@@ -19,11 +19,9 @@ from ...actions.ports.events import (
     Notice,
     PlanResumed,
     RunStarted,
-    SubAgentEvent,
     TextDelta,
     ToolFinished,
     ToolStarted,
-    UsageChanged,
 )
 from ...actions.turn.calls.proposals import find_hook_denials
 from ...actions.turn.calls.start_check import require_progress
@@ -36,62 +34,22 @@ from ...state.calls import CallDecision
 from ...state.conversation.messages import UserContent, make_cut_answer, person_message
 from ...state.databases.database import route_notices
 from ...state.errors import (
-    BudgetLimit,
     Overloaded,
     SandburError,
     StoppedByHook,
     StoreError,
     Timeout,
-    TurnLimit,
     to_exhausted,
 )
 from ...state.process.clock import format_time
 from ...state.session import SessionSettings
 from ...state.trace import Failure, RunEnded
-from ..config.settings import Settings
 from ..graph import HALTS, traits_of
 from .observers import Observers
 from .open_request import OpenRequest
 from .position import Position
+from .run_limits import Limits, RunUsage
 from .run_result import make_run_finished, wake_time
-
-_GO_ON = "Resume to go on; the count starts again at 0."
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of one run. Each is a setting of the same name."""
-
-    max_turns: int | None = None
-    """The most model calls."""
-    max_budget_usd: float | None = None
-    timeout_s: float | None = None
-
-    @classmethod
-    def of(cls, settings: Settings) -> Self:
-        return cls(**{each.name: getattr(settings, each.name) for each in fields(cls)})
-
-    def check(self, used: Usage) -> None:
-        """Raise if the run, which has used this much, may not make a further model call.
-
-        `used` includes what its sub-agents used.
-        """
-        if self.max_turns is not None and used.llm_calls >= self.max_turns:
-            raise TurnLimit(f"The limit of {self.max_turns} model calls is reached.", _GO_ON)
-        if self.max_budget_usd is None:
-            return
-        if used.cost_usd is None:
-            raise BudgetLimit(
-                "The cost of a model call is unknown (its answer was cut, or came without its usage), so the"
-                " budget cannot be enforced.",
-                _GO_ON,
-            )
-        if used.cost_usd >= self.max_budget_usd:
-            raise BudgetLimit(
-                f"The budget of {self.max_budget_usd:g} USD is used up (spent {used.cost_usd:.4f} USD).",
-                _GO_ON,
-            )
-
 
 _log = logging.getLogger("sandbur")
 
@@ -147,16 +105,12 @@ class Run:
         self._observe = observers.on_event if observers else None
         self._given = given
         self._kept: KeptReply = None
-        self._used = Usage()
-        """The usage of the run, including that of its sub-agents."""
-        self._used_by_agents = Usage()
-        """The usage of the sub-agents of open calls. Their results will add it to the state."""
+        self._usage = RunUsage()
         self._check_parent = check_parent
         self.sub_agents = 0
         """The number of sub-agents that the run and its sub-agents have started."""
         self.error: SandburError | None = None
         """Why the run ended; None: it did not fail."""
-        self._used_in_turn: Usage | None = None
         self._running: dict[str, ToolStarted] = {}
         self._read = ""
         """The text of the model in the current action."""
@@ -174,9 +128,9 @@ class Run:
         """Whether the trace contains the end of the run."""
         self._lost: SandburError | None = None
 
-    def go_on_from(self, open_request: OpenRequest) -> None:
+    def continue_request(self, open_request: OpenRequest) -> None:
         """Take over the model request that the previous process left open at this position."""
-        self._kept, self._used = open_request.reply, open_request.used
+        self._kept, self._usage.total = open_request.reply, open_request.used
 
     async def events(
         self,
@@ -290,7 +244,7 @@ class Run:
             was_interrupted=self._was_interrupted,
             is_command=self._given.is_command,
             is_recorded=self._given.record_only and not self._is_refused(),
-            usage=self._used_in_turn,
+            usage=self._usage.in_turn,
             output=find_run_output(position.state, self._ports),
         )
         is_open = position.next_action not in HALTS and (end.status == "done" or self._given.record_only)
@@ -355,7 +309,7 @@ class Run:
         self._ports.events.listener = held_back.append
         if self._given.first is None:
             await self._position.take()
-            self._used_by_agents = await self._count_open_agents()
+            self._usage.of_open_agents = await self._count_open_agents()
         else:
             await self._steps(halt_after=[self._given.first], inputs=self._given.inputs)
         self._ports.events.listener = self._take
@@ -430,7 +384,7 @@ class Run:
             self._last = action.name
             self._read, self._before = "", self._position.application.state
             await step.get()
-            self._used_by_agents = await self._count_open_agents()
+            self._usage.of_open_agents = await self._count_open_agents()
             # Burr leaves this generator open; the event loop would close it with a task of its own.
             await step.streaming_result_generator.aclose()
             await self._wait_for_reader()
@@ -468,17 +422,12 @@ class Run:
             self._read += event.delta
         elif isinstance(event, Notice) and (event.kind in RETRIES or event.kind == "discarded"):
             self._read = ""
-        elif isinstance(event, UsageChanged):
-            self._used += event.latest
-            self._used_in_turn = event.usage
-        elif isinstance(event, SubAgentEvent):
-            latest = event.event.latest if isinstance(event.event, UsageChanged) else Usage()
-            self._used += latest
-            self._used_by_agents += latest
         elif isinstance(event, ToolStarted):
             self._running[event.call_id] = event
         elif isinstance(event, ToolFinished):
             self._running.pop(event.call_id, None)
+        else:
+            self._usage.add(event)
 
     def _check_hooks(self) -> None:
         if (advice := self._ports.hooks) is not None and advice.stop_reason:
@@ -496,5 +445,5 @@ class Run:
         """Raise if this run and its sub-agents may make no further model call."""
         if self._check_parent is not None:
             self._check_parent()
-        self._limits.check(self._used)
-        require_plan_budget(self._position.state, self._used_by_agents)
+        self._limits.check(self._usage.total)
+        require_plan_budget(self._position.state, self._usage.of_open_agents)

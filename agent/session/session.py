@@ -12,7 +12,7 @@ from ...actions.ports import Ports, RunInputs, ToolListing
 from ...actions.ports.events import Event, Notice, RunStarted
 from ...actions.turn.calls.recovery import triage
 from ...actions.turn.calls.tool_results import sweep
-from ...actions.turn.calls.user_command import OwnCall, shell_of, without_secrets
+from ...actions.turn.calls.user_command import OwnCall, find_shell_tool, without_secrets
 from ...actions.turn.commands import answer_command
 from ...actions.turn.output.answer_check import allow_another_try, find_run_output
 from ...actions.turn.output.format import OutputFormat
@@ -35,7 +35,8 @@ from .inbox import SessionInbox
 from .observers import Observers
 from .open_request import OpenRequest, find_open_request
 from .position import Position
-from .run import Limits, Run, RunInput
+from .run import Run, RunInput
+from .run_limits import Limits
 from .run_options import (
     ConnectModel,
     dump_changes,
@@ -164,7 +165,7 @@ class Session:
         command ends an open turn, as a message does. Raises `UsageError` if it is empty or there is no shell
         tool.
         """
-        tool = shell_of(self.ports.toolbox)
+        tool = find_shell_tool(self.ports.toolbox)
         if not command.strip():
             raise UsageError("There is no command behind the `!`.", "Type one: !git status")
         if tool is None:
@@ -345,7 +346,7 @@ class Session:
         """The error that ended the last run; None if it did not fail."""
         return None if self._run is None else self._run.error
 
-    def carry_over(self, earlier: Session) -> None:
+    def take_unrecorded_changes(self, earlier: Session) -> None:
         """Take over the unrecorded changes of another object for this session."""
         self._position.change(**earlier._position.unrecorded)
 
@@ -385,7 +386,7 @@ class Session:
             raise UsageError("The history cannot be changed in the middle of a turn.", "Let it end first.")
         self._position.change(chat_history=history)
 
-    def take_over(self) -> None:
+    def revoke_permissions(self) -> None:
         """Record that permissions from another machine or folder, where the session ran before, are not valid
         here."""
         state = self.state
@@ -460,7 +461,7 @@ class Session:
             tries = allow_another_try(self.state, self.ports) if self.state.rejected_answers else {}
             used_by_agents = await position.count_open_agents()
             position.change(bad_rounds=0, **tries, **renew_spent_budgets(self.state, used_by_agents))
-            run.go_on_from(self._open_request)
+            run.continue_request(self._open_request)
         elif given.first == "prompt" and not given.is_command:
             self.inbox.include_next()
         if options != self.state.run_options:

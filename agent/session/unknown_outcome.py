@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...actions.ports import LeavesProcesses, Ports, implements
 from ...actions.turn.bugs_logged import BugsLogged
-from ...actions.turn.calls.tool_runner import context_of
+from ...actions.turn.calls.tool_runner import make_context
 from ...actions.workspace.tree import FileFilter, list_search_files
 from ...state.application import ApplicationState
 from ...state.calls import FileChange, PendingCall
@@ -66,7 +66,7 @@ async def aftermath(call: PendingCall, ports: Ports) -> Aftermath:
     try:
         async with asyncio.timeout(_PATIENCE_S):
             since, git, running = await asyncio.gather(
-                asyncio.to_thread(_since, call.recovery.started_at, ports, stop),
+                asyncio.to_thread(_list_changes_since, call.recovery.started_at, ports, stop),
                 asyncio.to_thread(_git, ports.places.cwd),
                 asyncio.to_thread(_running, call, ports),
             )
@@ -82,7 +82,7 @@ def _describe_change(change: FileChange, cwd: Path) -> str:
     return f"{verb} {os.path.relpath(change.path, cwd)}"[:_MOST_CHARS]
 
 
-def _since(started_at: str, ports: Ports, stop: Event) -> tuple[tuple[str, ...], int, bool]:
+def _list_changes_since(started_at: str, ports: Ports, stop: Event) -> tuple[tuple[str, ...], int, bool]:
     """Return the newest changed files, how many more there are, and whether all files were checked."""
     try:
         start = datetime.fromisoformat(started_at).timestamp() - _MAY_BE_EARLIER_S
@@ -119,17 +119,17 @@ def _git(cwd: Path) -> tuple[str, ...]:
     words = ["git", "-c", "core.fsmonitor=false", "status", "--porcelain=v1", "-z", "--no-renames", "--", "."]
     with suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(
-            words, cwd=cwd, env=_quiet(os.environ), capture_output=True, timeout=_GIT_S, check=True
+            words, cwd=cwd, env=_make_quiet_env(os.environ), capture_output=True, timeout=_GIT_S, check=True
         )
-        return tuple(_states(done.stdout[:_MOST_GIT_BYTES].decode("utf-8", "replace")))
+        return tuple(_parse_status(done.stdout[:_MOST_GIT_BYTES].decode("utf-8", "replace")))
     return ()
 
 
-def _quiet(env: Mapping[str, str]) -> dict[str, str]:
+def _make_quiet_env(env: Mapping[str, str]) -> dict[str, str]:
     return {**env, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 
 
-def _states(text: str) -> Iterator[str]:
+def _parse_status(text: str) -> Iterator[str]:
     entries = [entry for entry in text.split("\0") if len(entry) > len("XY ")]
     for entry in entries[:_MOST_FILES]:
         sign = entry[:2].strip()
@@ -142,7 +142,7 @@ def _running(call: PendingCall, ports: Ports) -> tuple[str, ...] | None:
     tool = ports.toolbox.get(call.tool)
     if not implements(tool, LeavesProcesses):
         return None
-    return tuple(tool.still_running(context_of(ports, call, lambda chunk: None)))[:_MOST_FILES]
+    return tuple(tool.still_running(make_context(ports, call, lambda chunk: None)))[:_MOST_FILES]
 
 
 if TYPE_CHECKING:

@@ -93,15 +93,15 @@ class HandOff(Record):
     """Which agent has the conversation of a session."""
 
     agent: str
-    """Its name; empty: the agent of the session itself has it again."""
+    """The name of the agent that has the conversation; empty: the session's own agent has it again."""
     tool: str = Field(default="", exclude_if=not_)
     """The tool that passes the messages that follow to it."""
     key: str = Field(default="", exclude_if=not_)
-    """What the id of its session follows from, besides the id of this session."""
+    """The text from which, with the id of this session, the id of that agent's session is derived."""
     step: int = Field(default=0, exclude_if=not_)
-    """The newest step of its session when it had answered."""
+    """The newest step of that agent's session after its answer."""
     note: str = Field(default="", exclude_if=not_)
-    """In a session that the conversation was handed to: what the next agent has to know."""
+    """Information for the next agent, in a session that the conversation was handed to."""
     count: int = Field(default=0, exclude_if=not_)
     """How many hand-offs there were in the run so far."""
 

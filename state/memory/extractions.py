@@ -1,4 +1,4 @@
-"""How far the messages of each session were searched for facts, and what failed."""
+"""Records up to which message each session was searched for facts, and each failure."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -33,7 +33,7 @@ class Extractions:
         self._reader = make_index_key(reader)
 
     def begin(self, session_id: str) -> None:
-        """Note that the messages of a session are to be read, from its first one."""
+        """Record that the messages of a session must be read, from the first one."""
         row = {
             "session_id": session_id, "tenant": self._tenant, "reader": self._reader, "records": 0,
             "attempts": 0, "at": now(), "problem": "",

@@ -55,21 +55,21 @@ class FactOperation:
     def end(
         self, facts: Sequence[Fact], state: FactState, cause: str, superseded_by: str | None = None
     ) -> None:
-        """Let facts be superseded or forgotten, so that no search finds them."""
+        """Mark facts as superseded or forgotten, so that no search finds them."""
         for fact in facts:
             self.statements.append(self._rows.set_state(fact.id, state, superseded_by))
             self.statements += self._index.remove(self._name_collection(fact), [fact.id])
             self.note(fact.id, "superseded" if state == "superseded" else "forgotten", cause)
 
     def restore(self, facts: Sequence[Fact], cause: str) -> None:
-        """Let facts be valid again."""
+        """Mark facts as valid again."""
         for fact in facts:
             self.statements.append(self._rows.set_state(fact.id, "valid"))
             self._show(fact)
             self.note(fact.id, "restored", cause)
 
     def accept(self, proposal: Fact, cause: str = "") -> None:
-        """Let a proposal be valid, with the path that it has."""
+        """Mark a proposal as valid; it keeps its path."""
         changes = {"state": "valid", "path": proposal.path}
         self.statements.append(update("facts", changes, {"id": proposal.id}))
         self._show(proposal)
@@ -78,7 +78,7 @@ class FactOperation:
     def set_aside(
         self, proposals: Sequence[Fact], state: Literal["proposed", "rejected"], cause: str = ""
     ) -> None:
-        """Reject proposals, or let rejected ones be proposals again."""
+        """Reject proposals, or turn rejected ones into proposals again."""
         for proposal in proposals:
             self.statements.append(self._rows.set_state(proposal.id, state))
             self.note(proposal.id, state, cause)

@@ -30,7 +30,7 @@ from .reversal import Reversal, plan_reversal
 
 OnDerived = Literal["forget", "supersede", "keep"]
 _NEAR = 0.5
-"""The share of common words from which on two facts are near-duplicates."""
+"""Two facts with at least this share of common words are near-duplicates."""
 _MOST_LISTED = 1000
 _ID_START = re.compile(r"[A-Za-z0-9_-]{1,64}")
 

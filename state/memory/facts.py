@@ -39,7 +39,7 @@ class FactScope(BaseModel):
 
     kind: ScopeKind
     key: str = ""
-    """Of a project the key of its root folder, of an agent its name, of a user the name or nothing."""
+    """The key of a project's root folder, the name of an agent, or the name of a user, which may be empty."""
 
     @model_validator(mode="after")
     def _check_key(self) -> Self:

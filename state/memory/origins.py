@@ -1,4 +1,4 @@
-"""Everything that came from one session or one tool call: found, and forgotten together."""
+"""Finds all facts that come from one session or one tool call, and forgets them together."""
 
 from typing import NamedTuple, Self
 

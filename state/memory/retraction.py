@@ -18,7 +18,7 @@ class ChangedPath(NamedTuple):
     before: str | None
     """The digest before the first of the calls."""
     left: frozenset[str | None]
-    """The digests that the calls left. Another one at present means that somebody else changed the fact."""
+    """The digests that the calls left. Any other present digest means that somebody else changed the fact."""
 
 
 class Kept(NamedTuple):

@@ -21,7 +21,7 @@ from .words import (
 )
 
 _MOST_QUERY_WORDS = 16
-"""Of a longer query, the longest words are searched for: they are the rarest ones."""
+"""In a longer query, only the longest words are searched for, because they are the rarest ones."""
 _ENOUGH = 16
 """A list with fewer documents is read again in the next larger sample."""
 _MOST_LISTED = 1000

@@ -15,7 +15,7 @@ from .words import digest_text, find_stem, list_parts, make_space, make_terms, m
 MOST_QUERY_CHARS = 5_000
 """Later characters of a query are ignored."""
 _MOST_RANKED_WORDS = 32
-"""Of a longer query, the longest words count for the rank."""
+"""In a longer query, only the longest words count for the rank."""
 SCORED_WHOLLY = 128
 """A collection of up to so many documents is compared with the query document by document."""
 

@@ -1,4 +1,4 @@
-"""The rows of knowledge bases: what a person added, the files found there, and the chunks of the files."""
+"""The rows of knowledge bases: the roots that a person added, their files, and the chunks of the files."""
 
 import hashlib
 import json

@@ -418,8 +418,8 @@ class Conversation:
             self.session = await self.runtime.reopen(self.session, **changes)
         messages = list(self.session.state.chat_history)[before:]
         await self._tell(message_updates(messages, await self._load_nested(), self._updates.calls))
-        stands = self.session.next_action
-        return None if stands in ("prompt", "human_confirm") else self._carry_on
+        waits_at = self.session.next_action
+        return None if waits_at in ("prompt", "human_confirm") else self._carry_on
 
     async def _tell(self, updates: Iterable[Update]) -> None:
         for update in updates:

@@ -141,7 +141,7 @@ class EditorAgent:
     ) -> LoadSessionResponse:
         loaded = await self._reopen(session_id, _Place(cwd, additional_directories, mcp_servers))
         await loaded.replay()
-        self._once_answered(_in_turn(loaded))
+        self._once_answered(_introduce(loaded))
         return LoadSessionResponse(modes=loaded.modes, config_options=loaded.options)
 
     async def resume_session(
@@ -154,7 +154,7 @@ class EditorAgent:
     ) -> ResumeSessionResponse:
         """Resume a session whose messages the editor still displays."""
         resumed = await self._reopen(session_id, _Place(cwd, additional_directories, mcp_servers))
-        self._once_answered(_in_turn(resumed))
+        self._once_answered(_introduce(resumed))
         return ResumeSessionResponse(modes=resumed.modes, config_options=resumed.options)
 
     async def fork_session(
@@ -286,6 +286,6 @@ class EditorAgent:
             tell_notice(str(error))
 
 
-async def _in_turn(conversation: Conversation) -> None:
+async def _introduce(conversation: Conversation) -> None:
     await conversation.introduce()
     conversation.ask_again()

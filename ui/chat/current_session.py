@@ -6,7 +6,7 @@ from ...agent.config.settings import Settings
 from ...agent.runtime.runtime import Runtime
 from ...agent.session.session import Session
 from ...state.application import ExecutionMode
-from ..terminal.status import StatusFacts, tokens_of
+from ..terminal.status import StatusFacts, count_all_tokens
 
 
 class CurrentSession:
@@ -60,7 +60,7 @@ def _facts_of(session: Session | None, settings: Settings) -> StatusFacts:
         session=session.id,
         sub_agent="" if session.settings.spawned_by is None else session.settings.spawned_by.agents[-1],
         context_used=_estimate_tokens(session) / window if window else None,
-        tokens=tokens_of(usage),
+        tokens=count_all_tokens(usage),
         cost_usd=usage.cost_usd,
         budget_left=session.limits.max_budget_usd,
         sandbox=session.ports.calls.sandbox,

@@ -197,9 +197,9 @@ class Picker:
             line = choice.short if choice.short and size.columns < _NARROW else choice.line
             lines.append((style, f"{mark} {shorten(line, size.columns - 3, '...')}\n"))
         lines += [("ansibrightblack", f"{line}\n") for line in preview]
-        return [*lines, ("", self._ways(size.columns))]
+        return [*lines, ("", self._describe_keys(size.columns))]
 
-    def _ways(self, columns: int) -> str:
+    def _describe_keys(self, columns: int) -> str:
         other = self._other_list
         less = "all" if other.size > self._list.size else "only"
         tab = f" Tab shows {less} {_amount_of(other)}," if other.size else ""
@@ -218,7 +218,7 @@ class Picker:
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
         for key, by in (("up", -1), ("down", 1), ("pageup", -_ROWS), ("pagedown", _ROWS)):
-            keys.add(key)(self._moving(by))
+            keys.add(key)(self._make_move(by))
         keys.add("backspace")(self._shorten)
         keys.add("c-u")(self._clear)
         keys.add(Keys.Any)(self._type_key)
@@ -229,7 +229,7 @@ class Picker:
             keys.add(way_out)(exits(exception=Leave(130)))
         return keys
 
-    def _moving(self, by: int) -> Callable[[KeyPressEvent], None]:
+    def _make_move(self, by: int) -> Callable[[KeyPressEvent], None]:
         def move(event: KeyPressEvent) -> None:
             self._at = max(0, min(self._at + by, len(self._found) - 1))
             self._moved.set()

@@ -8,7 +8,7 @@ from ...agent.session.session import Session
 from ..cli.open_session import open_runtime, open_session, read_attachments
 from ..commands.chat import ChatCommand
 from ..headless.headless import DEMO_GOAL, clean, refuse_yolo
-from .decisions.consent import ask_about_links, ask_about_texts, ask_about_tools, knows_yolo, newly_trusted
+from .decisions.consent import ask_about_links, ask_about_texts, ask_about_tools, ask_to_trust, knows_yolo
 from .input.composer import Leave
 from .input.wait_for_input import at_prompt
 from .picker import pick_session
@@ -26,9 +26,9 @@ async def chat(command: ChatCommand) -> int:
         except Leave as leaving:
             return leaving.exit_code
         if asked is None:
-            return await _chat(runtime, command)
+            return await _run_chat(runtime, command)
     async with open_runtime(asked) as runtime:
-        return await _chat(runtime, asked)
+        return await _run_chat(runtime, asked)
 
 
 async def _ask_first(runtime: Runtime, command: ChatCommand) -> ChatCommand | None:
@@ -39,7 +39,7 @@ async def _ask_first(runtime: Runtime, command: ChatCommand) -> ChatCommand | No
         await ask_about_links(settings.cwd)
         await ask_about_tools(settings.cwd)
         await ask_about_texts(settings.cwd)
-    trusted = [await newly_trusted(path) for path in (settings.untrusted_config, *settings.untrusted_files)]
+    trusted = [await ask_to_trust(path) for path in (settings.untrusted_config, *settings.untrusted_files)]
     if not any(trusted) and not refuses_yolo:
         return None
     mode = {"mode": "interactive"} if refuses_yolo else {}
@@ -51,7 +51,7 @@ def _leave_by_cancelling(exit_code: int) -> bool:
     return False
 
 
-async def _chat(runtime: Runtime, command: ChatCommand) -> int:
+async def _run_chat(runtime: Runtime, command: ChatCommand) -> int:
     first = DEMO_GOAL if command.name == "demo" and command.prompt is None else command.prompt
     refuse_yolo(first or "")
     talk = Chat(runtime, Sending(read_attachments(command)), command.verbose)

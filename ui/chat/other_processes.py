@@ -8,7 +8,7 @@ from ..terminal.render import Renderer
 from ..terminal.text.sanitize import one_line, plain
 from .current_session import CurrentSession
 from .input.composer import Composer, show_above
-from .recap import meanwhile_lines, standing_lines
+from .recap import format_meanwhile, format_position
 
 
 class MessageCame(SandburError):
@@ -44,8 +44,8 @@ class OtherProcesses:
         current.set(await current.runtime.reload(before))
         self._announced = current.taken_back = ""
         session = current.session
-        lines = meanwhile_lines(current.runtime.store, session.id, before.state, glyphs)
-        standing = standing_lines(session.state, session.next_action) if lines else ()
+        lines = format_meanwhile(current.runtime.store, session.id, before.state, glyphs)
+        standing = format_position(session.state, session.next_action) if lines else ()
         lines_to_print = [*(("dim", plain(notice)) for notice in session.notices), *lines, *standing]
         self._renderer.know(session.state.pending_tool_calls)
         await show_above(partial(self._renderer.lines, lines_to_print, prose=True))
@@ -59,7 +59,7 @@ class OtherProcesses:
         if not composer.is_reading:
             return None  # the sent message fails with this error itself, and returns to the line
         if isinstance(other, SessionMoved):
-            with composer.keeping():
+            with composer.ignore_enter():
                 await self.reload()
         elif isinstance(other, SessionHeld):
             if other.message != self._announced:

@@ -20,7 +20,7 @@ from ...state.store.store import Store
 from ..terminal.text.sanitize import one_line, plain
 from ..terminal.text.times import local_time
 from .menu import Choice, ChoiceList, Pages, Picker
-from .recap import standing_lines
+from .recap import format_position
 
 _MOST_TITLE = 60
 _MAX_MESSAGE_CHARS = 400
@@ -112,7 +112,7 @@ def choice_of(session: SessionSummary, now: datetime, with_folder: bool = False)
     folder = f"{one_line(session.cwd.rpartition('/')[2])[:16]:<16} " if with_folder else ""
     state, short_state = state_of(session, now)
     line = f"{session.id[:8]}  {local_time(session.updated_at)}  {state:<15} {folder}{title}"
-    short = f"{_age(session.updated_at, now):>3} {short_state:<7} {title}  {folder}".rstrip()
+    short = f"{_format_age(session.updated_at, now):>3} {short_state:<7} {title}  {folder}".rstrip()
     words = f"{session.title} {session.id} {session.cwd} {session.model} {state}"
     return Choice(session.id, line, words, short)
 
@@ -127,7 +127,7 @@ def state_of(session: SessionSummary, now: datetime) -> tuple[str, str]:
     return STATES.get(session.status, (session.status, session.status[:7]))
 
 
-def _age(stamp: str, now: datetime) -> str:
+def _format_age(stamp: str, now: datetime) -> str:
     try:
         seconds = (now - datetime.fromisoformat(stamp)).total_seconds()
     except (ValueError, TypeError):
@@ -142,9 +142,9 @@ async def preview_lines(store: Store, session: SessionSummary) -> Sequence[str]:
         view = await store.database.offload(lambda: store.show(session.id))
     except StoreError as problem:
         return [one_line(str(problem))]
-    stands = "prompt" if session.status == "running" else next_action(view.position, view.state)
+    waits_at = "prompt" if session.status == "running" else next_action(view.position, view.state)
     folder = f"{one_line(session.cwd)}, {one_line(session.model)}, {format_count(session.steps, 'step')}"
-    standing = [text for _, text in standing_lines(view.state, stands)]
+    standing = [text for _, text in format_position(view.state, waits_at)]
     return [folder, *_last_exchange(view.state), *standing]
 
 

@@ -22,7 +22,7 @@ _LAST_MESSAGES = 4
 _MAX_CHARS = 600
 
 
-def recap_lines(name: str, state: ApplicationState, glyphs: Glyphs) -> Iterator[Line]:
+def format_recap(name: str, state: ApplicationState, glyphs: Glyphs) -> Iterator[Line]:
     """Yield title, last messages and plan of a resumed session."""
     yield "bold", f"Resumed: {one_line(name)}"
     for message in _last_spoken(state):
@@ -65,7 +65,7 @@ def _last_spoken(state: ApplicationState) -> list[Message]:
     return list(islice(spoken, _LAST_MESSAGES))[::-1]
 
 
-def standing_lines(state: ApplicationState, next_action: str) -> Iterator[Line]:
+def format_position(state: ApplicationState, next_action: str) -> Iterator[Line]:
     """Yield what the session waits for, if it stopped in the middle of a turn."""
     if traits_of(next_action).waits_for == "decision" and state.calls_to_decide:
         for call in state.calls_to_decide:
@@ -118,7 +118,7 @@ def _call_lines(store: Store, session_id: str, calls: Iterable[PendingCall]) -> 
 _MOST_LINES = 60
 
 
-def meanwhile_lines(store: Store, session_id: str, before: ApplicationState, glyphs: Glyphs) -> list[Line]:
+def format_meanwhile(store: Store, session_id: str, before: ApplicationState, glyphs: Glyphs) -> list[Line]:
     """Return lines about the work of another process after the state `before`, or no lines."""
     state = store.show(session_id).state
     nested = list_made_calls(store.database, store.index.lineage(session_id))
@@ -163,7 +163,7 @@ class _Telling:
         if state.vibe_plan and state.vibe_plan != self._before.vibe_plan:
             yield from plan_lines(state.vibe_plan, self._glyphs)
         yield from self._format_steps(messages[at:])
-        yield from self._newly_decided(state.pending_tool_calls)
+        yield from self._list_new_decisions(state.pending_tool_calls)
 
     def _format_steps(self, messages: Iterable[Message]) -> Iterator[Line]:
         for message in messages:
@@ -184,7 +184,7 @@ class _Telling:
                 yield finish_line(ToolFinished.of(made.result), name, self._glyphs)
         yield from result_lines(event, self._glyphs, verbose=False)
 
-    def _newly_decided(self, calls: Iterable[PendingCall]) -> Iterator[Line]:
+    def _list_new_decisions(self, calls: Iterable[PendingCall]) -> Iterator[Line]:
         """Yield the decisions about calls that have no result yet."""
         for call in calls:
             if call.decision != "undecided":

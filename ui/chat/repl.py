@@ -40,7 +40,7 @@ from .input.live_line import LiveLine
 from .input.suspend import Waking
 from .input.wait_for_input import END_S, AnswerT, at_prompt
 from .other_processes import MessageCame, OtherProcesses
-from .recap import find_unanswered, format_stop, recap_lines, standing_lines
+from .recap import find_unanswered, format_position, format_recap, format_stop
 from .sending import Sending
 from .slash.command import SlashCommand
 from .slash.dispatch import run_command
@@ -135,9 +135,9 @@ class Chat:
         is_halted = standing not in ("prompt", "human_confirm") or (standing == "human_confirm" and not asks)
         self._waits = is_halted and not goes_on
         state, store = session.state, self.runtime.store
-        lines = [*recap_lines(summary.title or session.id, state, self.renderer.glyphs)]
+        lines = [*format_recap(summary.title or session.id, state, self.renderer.glyphs)]
         stopped = format_stop(store, session.id, state, standing, summary.wake_at)
-        lines += stopped if self._waits else standing_lines(state, standing)
+        lines += stopped if self._waits else format_position(state, standing)
         self.renderer.know(state.pending_tool_calls, state.vibe_plan)
         self.renderer.lines(lines, prose=True)
 
@@ -320,10 +320,10 @@ class Chat:
         self.composer.put_in(kept)
         if not is_stored:
             self._sending.take_back()
-        stands = self.session.next_action
-        if kept or isinstance(other, SessionHeld) or stands == "prompt":
+        waits_at = self.session.next_action
+        if kept or isinstance(other, SessionHeld) or waits_at == "prompt":
             return None, False
-        return (None, True) if stands == "human_confirm" else (self.session.carry_on(), False)
+        return (None, True) if waits_at == "human_confirm" else (self.session.carry_on(), False)
 
     async def _watch_question(self) -> StoreError | None:
         """Check for another process while a question is open."""

@@ -89,7 +89,7 @@ def parse(argv: Sequence[str]) -> Command:
         _refuse(parser, [*extra, *last], vars(found).get("prompt"))
     command = _command(name, vars(found)).but(line=tuple(argv))
     _check(command)
-    return _lone_word(command) if isinstance(command, ChatCommand) and not is_literal else command
+    return _read_lone_word(command) if isinstance(command, ChatCommand) and not is_literal else command
 
 
 def prepare_resume(command: Command) -> None:
@@ -147,7 +147,7 @@ def _refuse(parser: Parser, extra: list[str], prompt: str | None) -> NoReturn:
     manual = f"See `{parser.prog} --help`."
     if word.startswith("-") and word != "-":
         flag = word.split("=")[0]
-        near = _instead(flag, parser) or nearest(flag, parser.options)
+        near = _find_equivalent(flag, parser) or nearest(flag, parser.options)
         raise UsageError(f"There is no flag {flag} here.", f"Did you mean {near}?" if near else manual)
     if parser.prog == "sandbur" and prompt:
         near = nearest(prompt, COMMANDS)
@@ -157,7 +157,7 @@ def _refuse(parser: Parser, extra: list[str], prompt: str | None) -> NoReturn:
     raise UsageError(f"`{word}` is one word too many.", manual)
 
 
-def _instead(flag: str, parser: Parser) -> str | None:
+def _find_equivalent(flag: str, parser: Parser) -> str | None:
     """Return this command's equivalent of another agent's flag, or None if it has none."""
     ours = ELSEWHERE.get(flag)
     is_here = ours is not None and (not ours.startswith("-") or ours.split()[0] in parser.options)
@@ -174,7 +174,7 @@ def _refuse_both(pair: str, is_there: bool) -> None:
         raise UsageError(f"{pair} contradict each other.", "Keep one of them.")
 
 
-def _lone_word(command: ChatCommand) -> Command:
+def _read_lone_word(command: ChatCommand) -> Command:
     """Return the chat, or the command that a single word means, such as `version`.
 
     Raises `UsageError` if the word looks like a misspelled command.

@@ -97,9 +97,9 @@ class Service:
     replay_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a session is replayed."""
     mcp: asyncio.Future[Any] | None = None
-    """What answers requests of MCP; None before the first one."""
+    """The server for MCP requests; None before the first request."""
     closers: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
-    """What ends with the server."""
+    """Functions that are called when the server ends."""
     _stores: dict[str, Store] = field(default_factory=dict[str, Store])
 
     def store_of(self, tenant: str) -> Store:

@@ -18,7 +18,7 @@ from ...state.application import StepStatus, Usage, VibeStep
 from ...state.calls import PendingCall
 from ...state.conversation.messages import parse_json_object
 from .terminal import Glyphs
-from .text.diffs import Line, behind, cut, diff_text, number_diff
+from .text.diffs import Line, cut, diff_text, number_diff, prepend
 from .text.sanitize import expose, lookalikes, one_line, plain
 from .text.times import ago, format_seconds, local_time
 from .text.wrap import hanging, wrap
@@ -204,19 +204,19 @@ def result_lines(
         return
     head = f"{'  ' if event.parent_call_id else ''}  {glyphs.bar} "
     if verbose:
-        yield from ((role, behind(head, text)) for role, text in lines)
+        yield from ((role, prepend(head, text)) for role, text in lines)
         return
     hidden = max(0, len(lines) - most)
     gap: list[Line] = [("quiet", f"{head}{_count_hidden(hidden, key)}")] if hidden else []
     # The end of an output is most important, of a diff the beginning.
     is_cut_above = most == _MAX_LINES
     visible = lines[hidden:] if is_cut_above else lines[: len(lines) - hidden]
-    rows = [(role, behind(head, cut(text, width - len(head), glyphs.rest))) for role, text in visible]
+    rows = [(role, prepend(head, cut(text, width - len(head), glyphs.rest))) for role, text in visible]
     yield from (*gap, *rows) if is_cut_above else (*rows, *gap)
 
 
 def _count_hidden(count: int, key: str) -> str:
-    counted = f"+ {count:,} line{'' if count == 1 else 's'}"
+    counted = f"+ {format_count(count, 'line')}"
     return f"{counted}, {key}" if key else counted
 
 
@@ -290,7 +290,7 @@ def step_sign(status: StepStatus, glyphs: Glyphs) -> tuple[str, str]:
 def usage_text(usage: Usage, glyphs: Glyphs) -> str:
     """Return calls, tokens and cost on one line; unknown values are marked."""
     parts = [
-        f"{usage.llm_calls} model call{'' if usage.llm_calls == 1 else 's'}",
+        format_count(usage.llm_calls, "model call"),
         f"{_tokens(usage.input_tokens)} in",
         f"{_tokens(usage.output_tokens)} out",
         "cost unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}",

@@ -41,7 +41,7 @@ class StatusFacts:
 
     def after(self, latest: Usage) -> StatusFacts:
         """Return the facts after one more model call."""
-        cost, taken, window = latest.cost_usd, tokens_of(latest), self.context_window
+        cost, taken, window = latest.cost_usd, count_all_tokens(latest), self.context_window
         return replace(
             self,
             context_used=taken / window if taken and window else self.context_used,
@@ -52,7 +52,7 @@ class StatusFacts:
         )
 
 
-def tokens_of(usage: Usage) -> int | None:
+def count_all_tokens(usage: Usage) -> int | None:
     """Return all tokens, in and out; None if they are unknown."""
     sent, answered = usage.input_tokens, usage.output_tokens
     return None if sent is None or answered is None else sent + answered

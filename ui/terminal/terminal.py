@@ -176,7 +176,7 @@ def shorten(text: str, cells: int, rest: str) -> str:
 
 
 @contextmanager
-def typing_unseen() -> Generator[Callable[[], None]]:
+def hide_typing() -> Generator[Callable[[], None]]:
     """Hide typed input during a run; Ctrl-C still works. Yield a function that ends the hiding early."""
     before: list[Any] | None = None
     with suppress(termios.error, OSError):

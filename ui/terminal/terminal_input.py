@@ -12,7 +12,7 @@ from .text.sanitize import one_line, plain
 
 _READ_BYTES = 4096
 _DECLINES = UserAnswer("decline")
-_NOBODY = UserAnswer("cancel")
+_CANCELS = UserAnswer("cancel")
 
 
 class TerminalInput:
@@ -51,12 +51,12 @@ class TerminalInput:
             if line.isdecimal() and 1 <= int(line) <= len(choices):
                 return UserAnswer(text=choices[int(line) - 1])
             self._print(f"Type a number from 1 to {len(choices)}.")
-        return _NOBODY
+        return _CANCELS
 
     async def _ask_visit(self, url: str) -> UserAnswer:
         self._print(f"  {one_line(url)}")
         line = await self._ask_line("Type `done` after you have been there, or nothing to decline: ")
-        return _NOBODY if line is None else UserAnswer() if line == "done" else _DECLINES
+        return _CANCELS if line is None else UserAnswer() if line == "done" else _DECLINES
 
     async def _ask_values(self, fields: Sequence[FormField]) -> UserAnswer:
         """Ask for each value of a form; an empty line leaves an optional one out, and declines otherwise."""
@@ -77,7 +77,7 @@ class TerminalInput:
                 except WrongValue as wrong:
                     self._print(str(wrong))
             if line is None:
-                return _NOBODY
+                return _CANCELS
         return UserAnswer(content=content)
 
     async def _ask_line(self, label: str) -> str | None:

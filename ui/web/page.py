@@ -79,7 +79,7 @@ def page(found: Overview, form_token: str, note: str = "", problem: str = "") ->
         tag("h1", f"{title} for your decision" if count else f"{title} for a decision"),
         tag("p", problem, class_="note bad", role="alert") if problem else Html(),
         tag("p", NOTES[note], class_="note", role="status") if note in NOTES else Html(),
-        _going_on(found.due),
+        _render_due(found.due),
         join(*(_session(one, form_token) for one in found.waiting)),
         join(*(_render_stopped_session(one) for one in found.stopped if one.inside)),
         _count_left_out(found.left_out),
@@ -109,7 +109,7 @@ def _head(title: str) -> Html:
     )
 
 
-def _going_on(due: int) -> Html:
+def _render_due(due: int) -> Html:
     if not due:
         return Html()
     runs = "1 session is decided and goes" if due == 1 else f"{due} sessions are decided and go"
@@ -139,7 +139,7 @@ def _call(session_id: str, waiting: WaitingCall, form_token: str) -> Html:
         tag("h3", f"{call.tool} {state_text}"),
         tag("pre", join(*_lines(waiting.lines))),
         tag("p", f"Asks: {call.reason}", class_="why") if call.reason and not is_unknown else Html(),
-        *(_settling(hidden) if is_unknown else _approving(hidden)),
+        *(_render_settlement(hidden) if is_unknown else _render_approval(hidden)),
     )
 
 
@@ -149,7 +149,7 @@ def _lines(lines: tuple[Line, ...]) -> Iterator[Html]:
         yield Html("\n")
 
 
-def _approving(hidden: Html) -> Iterator[Html]:
+def _render_approval(hidden: Html) -> Iterator[Html]:
     yield tag("form", hidden, _button("approve", "Approve", "go"), method="post", action="/decide")
     yield tag(
         "form", hidden, tag("input", name="words", placeholder="Why not (sent to the model)", maxlength=2000),
@@ -157,7 +157,7 @@ def _approving(hidden: Html) -> Iterator[Html]:
     )  # fmt: skip
 
 
-def _settling(hidden: Html) -> Iterator[Html]:
+def _render_settlement(hidden: Html) -> Iterator[Html]:
     yield tag(
         "form", hidden,
         tag("input", name="words", placeholder="What the model should know", maxlength=2000),

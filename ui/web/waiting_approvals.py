@@ -82,7 +82,7 @@ def overview(store: Store) -> Overview:
     stopped = _leave_out_children([one for one in sessions if one.status in _STOPPED and not one.wake_at])
     return Overview(
         tuple(one for one in found_sessions if one.calls),
-        tuple(StoppedSession(one, _inside(store, one)) for one in stopped[:MOST_SESSIONS]),
+        tuple(StoppedSession(one, _list_started_calls(store, one)) for one in stopped[:MOST_SESSIONS]),
         sum(bool(one.wake_at) for one in sessions),
         max(0, len(asking) - MOST_SESSIONS),
         tuple(_read_left_messages(store, sessions)),
@@ -114,7 +114,7 @@ def _read(store: Store, summary: SessionSummary) -> WaitingSession | None:
     return WaitingSession(summary, view.state.execution_mode, calls)
 
 
-def _inside(store: Store, summary: SessionSummary) -> tuple[str, ...]:
+def _list_started_calls(store: Store, summary: SessionSummary) -> tuple[str, ...]:
     """Return the titles of the calls that started in an interrupted session and have no recorded outcome.
 
     Calls that may simply run again are left out.

@@ -104,14 +104,14 @@ class DiskWrite:
 
 async def run_in_thread(work: Callable[[], str]) -> ToolOutcome:
     """Return the result of `work`, or its error. A cancellation waits until the work has ended."""
-    running = asyncio.ensure_future(asyncio.to_thread(_outcome, work))
+    running = asyncio.ensure_future(asyncio.to_thread(_make_outcome, work))
     if await wait_until_done(running):
         # A thread cannot be stopped, so the cancellation carries the result of the work.
         raise asyncio.CancelledError(running.result().content)
     return running.result()
 
 
-def _outcome(work: Callable[[], str]) -> ToolOutcome:
+def _make_outcome(work: Callable[[], str]) -> ToolOutcome:
     try:
         return ToolOutcome("ok", work())
     except FileProblem as error:

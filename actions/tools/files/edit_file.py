@@ -78,11 +78,11 @@ def _replace(text: str, arguments: EditFileArguments, name: str) -> tuple[str, i
         old, new = (piece.replace("\r\n", "\n") for piece in (old, new))
     count = text.count(old)
     if count == 0:
-        raise FileProblem(f"old was not found in {name}. {_nearest(text, arguments.old)}")
+        raise FileProblem(f"old was not found in {name}. {_find_similar_lines(text, arguments.old)}")
     if count > 1 and not arguments.replace_all:
         raise FileProblem(
-            f"old is in {name} {count} times ({_places(text, old)}). Add lines around it until it is"
-            " unique, or set replace_all."
+            f"old is in {name} {count} times ({_list_line_numbers(text, old)}). Add lines around it until it"
+            " is unique, or set replace_all."
         )
     return text.replace(old, _with_line_ends_of(text, new)), count
 
@@ -93,7 +93,7 @@ def _with_line_ends_of(text: str, new: str) -> str:
     return new.replace("\r\n", "\n").replace("\n", "\r\n") if is_crlf else new
 
 
-def _places(text: str, old: str) -> str:
+def _list_line_numbers(text: str, old: str) -> str:
     numbers: list[str] = []
     at = text.find(old)
     while at >= 0 and len(numbers) < _MOST_NUMBERS:
@@ -102,7 +102,7 @@ def _places(text: str, old: str) -> str:
     return f"{'line' if len(numbers) == 1 else 'lines'} {', '.join(numbers)}{', ...' if at >= 0 else ''}"
 
 
-def _nearest(text: str, old: str) -> str:
+def _find_similar_lines(text: str, old: str) -> str:
     """Return a text with the lines that are most similar to `old`, which was not found."""
     lines = text.replace("\r\n", "\n").split("\n")
     wanted = max(old.strip().splitlines() or [old], key=len).strip()[:500]

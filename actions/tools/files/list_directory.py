@@ -59,12 +59,12 @@ def _list(path: Path, reach: PathScope) -> str:
 
 def _format_listing(path: Path, folder: int, entries: list[os.DirEntry[str]]) -> str:
     is_cut = len(entries) > _MOST_READ
-    entries = sorted(entries[:_MOST_READ], key=_order)
+    entries = sorted(entries[:_MOST_READ], key=_get_sort_key)
     folders = sum(entry.is_dir(follow_symlinks=False) for entry in entries)
     more = "more than " if is_cut else ""
     counts = f"{format_count(folders, 'folder')}, {format_count(len(entries) - folders, 'file')}"
     heading = f"{format_path(path)}: {more}{counts}"
-    lines = [heading, *(_line(entry, folder) for entry in entries[:MAX_ENTRIES])]
+    lines = [heading, *(_format_entry(entry, folder) for entry in entries[:MAX_ENTRIES])]
     if len(entries) > MAX_ENTRIES:
         lines.append(
             f"[{more}{len(entries) - MAX_ENTRIES:,} more entries not shown; glob finds them by name]"
@@ -72,11 +72,11 @@ def _format_listing(path: Path, folder: int, entries: list[os.DirEntry[str]]) ->
     return "\n".join(lines)
 
 
-def _order(entry: os.DirEntry[str]) -> tuple[bool, str]:
+def _get_sort_key(entry: os.DirEntry[str]) -> tuple[bool, str]:
     return not entry.is_dir(follow_symlinks=False), entry.name
 
 
-def _line(entry: os.DirEntry[str], folder: int) -> str:
+def _format_entry(entry: os.DirEntry[str], folder: int) -> str:
     name = format_path(entry.name)
     try:
         status = entry.stat(follow_symlinks=False)

@@ -69,9 +69,9 @@ class ReadFile(ReadingFileTool[ReadFileArguments]):
             # The version is read before the page. If the file changes in between, the version is the older
             # one.
             seen = await asyncio.to_thread(read_version, os.fspath(path))
-            if (picture := await asyncio.to_thread(_picture, path, context)) is not None:
+            if (picture := await asyncio.to_thread(_read_picture, path, context)) is not None:
                 return ToolOutcome("ok", f"{format_path(path)} is shown below.", blocks=(picture,))
-            page = await asyncio.to_thread(_page, path, context.reach, arguments.offset, limit)
+            page = await asyncio.to_thread(_read_page, path, context.reach, arguments.offset, limit)
         except IsFolder:
             raise FileProblem(
                 f"{format_path(path)} is a folder; use list_directory to look into it."
@@ -79,7 +79,7 @@ class ReadFile(ReadingFileTool[ReadFileArguments]):
         return ToolOutcome("ok", page, seen={encodable(name): version for name, version in seen.items()})
 
 
-def _picture(path: Path, context: ToolContext) -> AttachedFile | None:
+def _read_picture(path: Path, context: ToolContext) -> AttachedFile | None:
     """Return a picture or a PDF for the model, or None for any other file."""
     with open_regular(locate(path, context.reach, "read")) as file, translate_errors(path, "read"):
         kind = detect_media_type(file.read(_MARK_BYTES) or b"")
@@ -93,7 +93,7 @@ def _picture(path: Path, context: ToolContext) -> AttachedFile | None:
         return found if context.shows(found) else None
 
 
-def _page(path: Path, reach: PathScope, offset: int, limit: int) -> str:
+def _read_page(path: Path, reach: PathScope, offset: int, limit: int) -> str:
     with open_regular(locate(path, reach, "read")) as file, translate_errors(path, "read"):
         sample = file.read(SAMPLE_BYTES) or b""
         form = detect_sample_form(sample)
@@ -129,10 +129,10 @@ def _number_lines(path: Path, lines: LineReader, offset: int, limit: int, form: 
         lines.take()
     if not numbered:
         raise FileProblem(f"{format_path(path)} has only {passed} lines; offset {offset} is after its end.")
-    return "\n".join(numbered + _trailer(lines, offset, offset + len(numbered), form))
+    return "\n".join(numbered + _describe_rest(lines, offset, offset + len(numbered), form))
 
 
-def _trailer(lines: LineReader, first: int, following: int, form: TextForm) -> list[str]:
+def _describe_rest(lines: LineReader, first: int, following: int, form: TextForm) -> list[str]:
     left, is_exact = lines.count_rest(time.monotonic() + _COUNTING_TIME_S)
     notes = [f"[encoding: {form.name}]"] if form.encoding != "utf-8" else []
     if left:

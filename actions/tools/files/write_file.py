@@ -50,7 +50,7 @@ class WriteFile(WritingFileTool[WriteFileArguments]):
         content = arguments.content
         target = locate(view.path, view.context.reach, "written", is_new=True)
         old = load_text(target) if target.exists() else None
-        form, notes = _form_for(content, old)
+        form, notes = _choose_form(content, old)
         text = content.replace("\n", "\r\n") if _needs_crlf(content, form) else content
         stored = form.encode(text)
         name = format_path_from(view.path, view.context.cwd)
@@ -59,12 +59,12 @@ class WriteFile(WritingFileTool[WriteFileArguments]):
             lines = content.count("\n") + (not content.endswith("\n") and content != "")
             verb = "Created" if old is None else "Overwrote"
             message = f"{verb} {name}: {format_count(lines, 'line')}, {format_size(len(stored))}."
-            return "\n".join([message, *notes, *link_note(status), *_difference(old, content, name)])
+            return "\n".join([message, *notes, *link_note(status), *_format_difference(old, content, name)])
 
         return PlannedWrite(target, name, old, stored, report, is_complete=True)
 
 
-def _form_for(content: str, old: FileText | None) -> tuple[TextForm, list[str]]:
+def _choose_form(content: str, old: FileText | None) -> tuple[TextForm, list[str]]:
     """Choose how to store the content: in the form of the old file, if this form can represent the
     content.
     """
@@ -94,7 +94,7 @@ def link_note(old: os.stat_result | None) -> list[str]:
     return [f"The file had {old.st_nlink} names (hard links); the others keep the old content."]
 
 
-def _difference(old: FileText | None, content: str, name: str) -> list[str]:
+def _format_difference(old: FileText | None, content: str, name: str) -> list[str]:
     if old is None or old.text is None:
         return []
 

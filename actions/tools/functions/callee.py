@@ -72,7 +72,7 @@ def parameters_of(
         for one in signature.parameters.values()
         if not (may_take_rest and one.kind is inspect.Parameter.VAR_KEYWORD)
     )
-    return tuple(_parameter(function, what, one, names or {}) for one in taken)
+    return tuple(_read_parameter(function, what, one, names or {}) for one in taken)
 
 
 def takes_rest(function: Callable[..., Any]) -> bool:
@@ -81,7 +81,7 @@ def takes_rest(function: Callable[..., Any]) -> bool:
     return inspect.Parameter.VAR_KEYWORD in kinds
 
 
-def _parameter(
+def _read_parameter(
     function: Callable[..., Any], what: str, one: inspect.Parameter, names: Mapping[str, Any]
 ) -> Parameter:
     if one.kind in _UNFILLED:
@@ -93,7 +93,7 @@ def _parameter(
     if dependency is not None:
         return Parameter(one.name, Any, one.empty, _is_positional(one), "injected", dependency)
     annotation = _resolve_annotation(function, what, one, names)
-    dependency = _dependency_in(annotation)
+    dependency = _find_dependency(annotation)
     role: Role = "injected" if dependency else "context" if _is_context(annotation) else "argument"
     return Parameter(one.name, annotation, one.default, _is_positional(one), role, dependency)
 
@@ -137,7 +137,7 @@ class _Holder:
         self.__annotations__ = annotations
 
 
-def _dependency_in(annotation: Any) -> Dependency | None:
+def _find_dependency(annotation: Any) -> Dependency | None:
     if typing.get_origin(annotation) is not Annotated:
         return None
     found = (one for one in annotation.__metadata__ if isinstance(one, Dependency))

@@ -143,7 +143,7 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
     async def run(self, arguments: Given, context: ToolContext) -> ToolOutcome:
         for number in range(self._options.retries):
             try:
-                outcome = await self._once(arguments, context)
+                outcome = await self._run_once(arguments, context)
             except Exception:  # a function of the program may raise any exception
                 if not await self._may_repeat(arguments, context):
                     raise
@@ -151,7 +151,7 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
                 if outcome.outcome != "timeout" or not await self._may_repeat(arguments, context):
                     return outcome
             await asyncio.sleep(min(_FIRST_PAUSE_S * 2**number, _LONGEST_PAUSE_S))
-        return await self._once(arguments, context)
+        return await self._run_once(arguments, context)
 
     async def recover(self, arguments: Given, context: ToolContext) -> Recovered:
         """Run the check for the outcome of the call. Without a check, the outcome is unknown."""
@@ -166,12 +166,12 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
             return Recovered(None, is_not_started=True)
         return Recovered(None, note="Its check cannot determine the outcome.")
 
-    async def _once(self, arguments: Given, context: ToolContext) -> ToolOutcome:
+    async def _run_once(self, arguments: Given, context: ToolContext) -> ToolOutcome:
         reading, run = self._reading, RunContext.of(self._options.name, context)
         limit = asyncio.timeout(self._options.timeout_s)
         try:
             async with limit:
-                values = self._values(arguments, context)
+                values = self._place_arguments(arguments, context)
                 replaced = context.inputs.overrides
                 result, problems = await reading.callee.call(values, run, context.scope, replaced)
                 result = await self._postprocess(result, run)
@@ -207,7 +207,7 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         )
         return await call_function(partial(change, given), inspect.iscoroutinefunction(change), run.emit)
 
-    def _values(self, arguments: Given, context: ToolContext) -> Mapping[str, Any]:
+    def _place_arguments(self, arguments: Given, context: ToolContext) -> Mapping[str, Any]:
         """Return the arguments of the function, with relative paths resolved against the working folder."""
         return place_paths(arguments.values, context.cwd) if self._reading.files.is_any else arguments.values
 
@@ -239,7 +239,9 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         run = RunContext.of(self._options.name, context)
         try:
             async with asyncio.timeout(self._options.timeout_s):
-                return await check.verify(self._values(arguments, context), run, context.inputs.overrides)
+                return await check.verify(
+                    self._place_arguments(arguments, context), run, context.inputs.overrides
+                )
         finally:
             run.stop()
 

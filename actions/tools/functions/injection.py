@@ -157,9 +157,9 @@ class Injection:
 
     async def fill(self, needs: tuple[tuple[str, Need | None], ...]) -> dict[str, Any]:
         """Return the values by parameter. Raises the exceptions of the providers."""
-        return {name: self._run if need is None else await self._value(need) for name, need in needs}
+        return {name: self._run if need is None else await self._provide_value(need) for name, need in needs}
 
-    async def _value(self, need: Need) -> Any:
+    async def _provide_value(self, need: Need) -> Any:
         replaced = {**self._replaced, **_overrides.get()} if self._replaced else _overrides.get()
         if need.provider in replaced:
             need = _need(Dependency(need.provider, need.per), f"The override of {need.name}", (), replaced)
@@ -177,7 +177,7 @@ class Injection:
             raise
 
     async def _call_provider(self, need: Need, values: dict[str, Any], scope: RunScope) -> Any:
-        manager = _manager(need, values)
+        manager = _make_context_manager(need, values)
         if manager is not None:
             return await scope.enter(need.name, manager)
         if inspect.isclass(need.provider):
@@ -188,17 +188,17 @@ class Injection:
         return await made if inspect.isawaitable(made) else made
 
 
-def _manager(need: Need, values: dict[str, Any]) -> AbstractAsyncContextManager[Any] | None:
+def _make_context_manager(need: Need, values: dict[str, Any]) -> AbstractAsyncContextManager[Any] | None:
     """Return the context manager of a generator, or None for other providers."""
     if inspect.isasyncgenfunction(need.provider):
         return asynccontextmanager(need.provider)(**values)
     if inspect.isgeneratorfunction(need.provider):
-        return _in_threads(contextmanager(need.provider)(**values))
+        return _enter_in_thread(contextmanager(need.provider)(**values))
     return None
 
 
 @asynccontextmanager
-async def _in_threads(manager: AbstractContextManager[Any]) -> AsyncGenerator[Any]:
+async def _enter_in_thread(manager: AbstractContextManager[Any]) -> AsyncGenerator[Any]:
     """Enter and exit a blocking context manager in threads."""
     value = await in_thread(manager.__enter__)
     try:

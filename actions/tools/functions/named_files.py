@@ -31,7 +31,7 @@ class NamedFiles:
         """Return the paths as the model wrote them, including values of unions that may be paths."""
         if not self.is_any:
             return ()
-        surely = (text for name in self._parameters for text in _texts(raw.get(name)))
+        surely = (text for name in self._parameters for text in _list_texts(raw.get(name)))
         return tuple(dict.fromkeys((*surely, *self._find(raw))))
 
     def _find(self, raw: Any) -> Iterator[str]:
@@ -46,13 +46,13 @@ class NamedFiles:
             seen.add((id(node), id(value)))
             if isinstance(value, str) and node.get("format") in _FORMATS:
                 yield value
-            waiting.extend(self._same(node, value))
+            waiting.extend(self._list_further_schemas(node, value))
             if isinstance(value, Mapping):
-                waiting.extend(_in_object(node, cast(Mapping[str, Any], value)))
+                waiting.extend(_walk_object(node, cast(Mapping[str, Any], value)))
             elif isinstance(value, list):
-                waiting.extend(_in_list(node, cast(list[Any], value)))
+                waiting.extend(_walk_list(node, cast(list[Any], value)))
 
-    def _same(self, node: Mapping[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
+    def _list_further_schemas(self, node: Mapping[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
         """Yield the further schemas that this value must or may match: references and branches."""
         target = node.get("$ref")
         if isinstance(target, str) and target.startswith(_DEFINED):
@@ -62,7 +62,7 @@ class NamedFiles:
                 yield branch, value
 
 
-def _in_object(node: Mapping[str, Any], value: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+def _walk_object(node: Mapping[str, Any], value: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
     properties: Mapping[str, Any] = node.get("properties", {})
     others = node.get("additionalProperties")
     patterns: Mapping[str, Any] = node.get("patternProperties", {})
@@ -73,7 +73,7 @@ def _in_object(node: Mapping[str, Any], value: Mapping[str, Any]) -> Iterator[tu
             yield schema, one
 
 
-def _in_list(node: Mapping[str, Any], value: list[Any]) -> Iterator[tuple[Any, Any]]:
+def _walk_list(node: Mapping[str, Any], value: list[Any]) -> Iterator[tuple[Any, Any]]:
     first: list[Any] = node.get("prefixItems", [])
     for number, one in enumerate(value):
         yield first[number] if number < len(first) else node.get("items"), one
@@ -84,7 +84,7 @@ def _says_path(schema: Any) -> bool:
     return any(inside.get("format") in _FORMATS for inside in objects)
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _list_texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):

@@ -37,10 +37,10 @@ def outcome_of(result: Any, tool: str) -> ToolOutcome:
     if isinstance(result, Pieces):
         return _join_stream(result, tool)
     if isinstance(result, _Content):
-        return _of_blocks([result])
+        return _make_block_outcome([result])
     if isinstance(result, list | tuple) and any(isinstance(part, _Content) for part in cast(Any, result)):
         return _join_parts(cast(Sequence[Any], result), tool)
-    return _of_text(result, tool)
+    return _make_text_outcome(result, tool)
 
 
 def _join_stream(pieces: Pieces, tool: str) -> ToolOutcome:
@@ -52,7 +52,7 @@ def _join_stream(pieces: Pieces, tool: str) -> ToolOutcome:
     for is_text, group in groupby(pieces, lambda piece: isinstance(piece, str)):
         together = list(group)
         joined += ["".join(together)] if is_text else together
-    return _of_text("", tool) if not joined else _join_parts(joined, tool)
+    return _make_text_outcome("", tool) if not joined else _join_parts(joined, tool)
 
 
 def _join_parts(parts: Sequence[Any], tool: str) -> ToolOutcome:
@@ -65,10 +65,10 @@ def _join_parts(parts: Sequence[Any], tool: str) -> ToolOutcome:
         if outcome.outcome != "ok":
             return outcome
         blocks += [Text(text=outcome.content), *outcome.blocks]
-    return _of_blocks(blocks)
+    return _make_block_outcome(blocks)
 
 
-def _of_blocks(blocks: Sequence[_Content]) -> ToolOutcome:
+def _make_block_outcome(blocks: Sequence[_Content]) -> ToolOutcome:
     """Return the texts before the first image or document as content, and the other blocks as attachments."""
     first = next((n for n, block in enumerate(blocks) if not isinstance(block, Text)), len(blocks))
     texts = [block.text for block in blocks[:first] if isinstance(block, Text)]
@@ -81,7 +81,7 @@ def _describe_block(block: AttachedFile) -> str:
     return f"{block.name} ({block.media_type})" if isinstance(block, Document) else block.media_type
 
 
-def _of_text(result: Any, tool: str) -> ToolOutcome:
+def _make_text_outcome(result: Any, tool: str) -> ToolOutcome:
     if result is None:
         return ToolOutcome("ok", "Done.")
     if isinstance(result, str):
@@ -92,11 +92,11 @@ def _of_text(result: Any, tool: str) -> ToolOutcome:
         why = str(error).splitlines()[0].removeprefix("Error serializing to JSON: ")
         return ToolOutcome(
             "error",
-            f"{tool} ran to its end, but what it returned, {_kind(result)}, is not JSON ({why}), so you"
+            f"{tool} ran to its end, but what it returned, {_name_type(result)}, is not JSON ({why}), so you"
             " cannot read it. It was not run again. This is a mistake in the tool.",
         )
 
 
-def _kind(result: Any) -> str:
+def _name_type(result: Any) -> str:
     name = cast(type[Any], type(result)).__qualname__
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"

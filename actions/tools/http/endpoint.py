@@ -80,7 +80,7 @@ class HttpEndpoint:
     def address(self, lookup: Lookup) -> WebUrl:
         """Return the address of the request. Raises `Unfillable` if a value is missing or not possible."""
         target = self.path.text(lookup, _path_value)
-        query = "&".join(text for one in self.query for text in _pairs(one, lookup))
+        query = "&".join(text for one in self.query for text in _encode_query_field(one, lookup))
         try:
             return web_url(self.site.origin + target + (f"?{query}" if query else ""))
         except UnfitUrl as error:
@@ -94,11 +94,11 @@ class HttpEndpoint:
     def content(self, lookup: Lookup, idempotency_key: str = "") -> tuple[dict[str, str], bytes]:
         """Return the headers and the body. Raises `Unfillable` if a value is missing or not possible."""
         headers = {
-            name: _header_value(name, value)
+            name: _encode_header(name, value)
             for name, template in self.headers.items()
             if (value := fill(template, lookup)) is not ABSENT and value is not None
         }
-        body = self._body(lookup)
+        body = self._encode_body(lookup)
         headers = {**self._usual_headers(bool(body), idempotency_key, headers), **headers}
         if cookie := "; ".join(_cookies(self.cookies, lookup)):
             headers["Cookie"] = cookie
@@ -114,7 +114,7 @@ class HttpEndpoint:
         lower = {name.lower() for name in given}
         return {name: value for name, value in usual.items() if name.lower() not in lower}
 
-    def _body(self, lookup: Lookup) -> bytes:
+    def _encode_body(self, lookup: Lookup) -> bytes:
         if self.body is None:
             return b""
         value = fill(self.body, lookup)
@@ -122,7 +122,9 @@ class HttpEndpoint:
             return b""
         if self.body_kind == "form":
             fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-            return "&".join(pair for name in fields for pair in _form(name, fields[name])).encode()
+            return "&".join(
+                pair for name in fields for pair in _encode_form_field(name, fields[name])
+            ).encode()
         try:
             return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
         except UnicodeEncodeError:
@@ -143,7 +145,7 @@ def _path_value(value: Any) -> str:
     return text
 
 
-def _pairs(asked: QueryField, lookup: Lookup) -> Iterator[str]:
+def _encode_query_field(asked: QueryField, lookup: Lookup) -> Iterator[str]:
     """Yield `name=value` for each occurrence of the field in the query."""
     value = fill(asked.value, lookup)
     if value is ABSENT or value is None:
@@ -152,7 +154,7 @@ def _pairs(asked: QueryField, lookup: Lookup) -> Iterator[str]:
     if asked.style == "json" or not isinstance(value, list | dict):
         yield f"{name}={percent_encoded(value)}"
     elif asked.style == "form":
-        yield from _form(asked.name, cast(Any, value))
+        yield from _encode_form_field(asked.name, cast(Any, value))
     elif asked.style == "deep" and isinstance(value, dict):
         items = cast("dict[str, Any]", value).items()
         yield from (f"{name}%5B{percent_encoded(key)}%5D={percent_encoded(one)}" for key, one in items)
@@ -167,7 +169,7 @@ def _flatten(value: Any) -> list[Any]:
     return cast("list[Any]", value)
 
 
-def _form(name: str, value: Any) -> Iterator[str]:
+def _encode_form_field(name: str, value: Any) -> Iterator[str]:
     if value is None:
         return
     if isinstance(value, list):
@@ -180,7 +182,7 @@ def _form(name: str, value: Any) -> Iterator[str]:
         yield f"{percent_encoded(name)}={percent_encoded(value)}"
 
 
-def _header_value(name: str, value: Any) -> str:
+def _encode_header(name: str, value: Any) -> str:
     text = ",".join(map(as_text, cast("list[Any]", value))) if isinstance(value, list) else as_text(value)
     try:
         return check_header(name, text)[1]

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, cast
@@ -13,6 +12,7 @@ from ....state.calls import Effect
 from ....state.errors import ConfigError
 from ...ports import build_object_schema
 from ..functions.schemas.schema_tool import usable_name, usual
+from ..similar_names import suggest_names
 from ..web.web_url import UnfitUrl, WebUrl, web_url
 from .endpoint import BodyKind, HttpEndpoint, QueryField, Style
 from .openapi_schemas import ApiDescription, Problem
@@ -96,8 +96,7 @@ def _select_operations(
             one for one in operations if fnmatchcase(one.id, wanted) or fnmatchcase(one.place, wanted)
         ]
         if not matching:
-            near = get_close_matches(wanted, names, n=1)
-            hint = f"Did you mean `{near[0]}`?" if near else f"It has: {', '.join(names[::2][:20])}."
+            hint = suggest_names(wanted, names, f"It has: {', '.join(names[::2][:20])}.")
             raise ConfigError(f"{source}: {path} has no operation `{wanted}`.", hint)
         if wanted in table.operations:
             chosen |= {one.place: one for one in matching}
@@ -178,7 +177,7 @@ class _Reading:
         name, place = str(parameter.get("name", "")), parameter.get("in")
         if self._is_set_by_table(name, place):
             return
-        schema, is_json = self._schema_of(parameter)
+        schema, is_json = self._find_schema(parameter)
         is_required = place == "path" or parameter.get("required") is True
         known = self._take(name, schema, is_required, str(place))
         template = Template((Placeholder("parameter", known),))
@@ -186,7 +185,7 @@ class _Reading:
             self._require_style(parameter, ("simple",))
             self._path_names[name] = known
         elif place == "query":
-            self._query.append(QueryField(name, template, "json" if is_json else self._style(parameter)))
+            self._query.append(QueryField(name, template, "json" if is_json else self._find_style(parameter)))
         elif place == "header":
             self._require_style(parameter, ("simple",))
             self._headers |= header_templates({name: "x"}, self._fault) | {name: template}
@@ -202,7 +201,7 @@ class _Reading:
             return name.lower() in (*_NOT_HEADERS, *(header.lower() for header in self._table.headers))
         return place == "query" and name in self._table.query
 
-    def _schema_of(self, parameter: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    def _find_schema(self, parameter: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
         """Return the schema of a parameter, and whether its value is encoded as JSON."""
         content = parameter.get("content")
         holder: Any = parameter
@@ -224,7 +223,7 @@ class _Reading:
         self._required += [known] if is_required else []
         return known
 
-    def _style(self, parameter: Mapping[str, Any]) -> Style:
+    def _find_style(self, parameter: Mapping[str, Any]) -> Style:
         style = parameter.get("style", "form")
         explodes = parameter.get("explode", style in ("form", "deepObject"))
         found = _STYLES.get((style, bool(explodes)))
@@ -269,14 +268,14 @@ class _Reading:
         if given is None or self._operation.method in ("GET", "HEAD"):
             return None, "json"
         body = self._document.mapping(given, f"the body of {self._operation.place}")
-        kind, media = self._media(self._document.mapping(body.get("content", {}), "a content"))
+        kind, media = self._choose_media(self._document.mapping(body.get("content", {}), "a content"))
         schema = self._document.schema(media.get("schema", {}), is_sent=True)
         if isinstance(description := body.get("description"), str):
             schema = {**schema, "description": description}
         name = self._take("body", schema, body.get("required") is True, "request")
         return Template((Placeholder("parameter", name),)), kind
 
-    def _media(self, content: Mapping[str, Any]) -> tuple[BodyKind, Mapping[str, Any]]:
+    def _choose_media(self, content: Mapping[str, Any]) -> tuple[BodyKind, Mapping[str, Any]]:
         for media_type, media in content.items():
             plain = media_type.partition(";")[0].strip().lower()
             if plain in ("application/json", "*/*", "application/*") or plain.endswith("+json"):
@@ -310,9 +309,9 @@ class _Reading:
 
     def _address_of(self, server: Mapping[str, Any]) -> str:
         """Return the address of a server, with the default values of its variables."""
-        return _VARIABLE.sub(lambda found: self._default(server, found[1]), str(server.get("url", "")))
+        return _VARIABLE.sub(lambda found: self._find_default(server, found[1]), str(server.get("url", "")))
 
-    def _default(self, server: Mapping[str, Any], name: str) -> str:
+    def _find_default(self, server: Mapping[str, Any], name: str) -> str:
         variables = self._document.mapping(server.get("variables", {}), "variables of a server")
         variable = self._document.mapping(variables.get(name, {}), f"the variable {name} of a server")
         if "default" not in variable:

@@ -41,7 +41,7 @@ class ApiDescription:
             if reference in seen or len(seen) > _MOST_STEPS:
                 raise Problem(f"the reference {reference[:100]} of {what} refers to itself")
             seen.append(reference)
-            node = self._target(reference)
+            node = self._resolve_reference(reference)
         if not isinstance(node, dict):
             raise Problem(f"{what} is not an object")
         return cast("Mapping[str, Any]", node)
@@ -50,7 +50,7 @@ class ApiDescription:
         """Return a schema as JSON schema. If `is_sent` is true, properties of responses only are left out."""
         if isinstance(node, bool):
             return {} if node else {"not": {}}
-        done = map_schema(self._require_object(node), lambda one: self._plain(one, is_sent))
+        done = map_schema(self._require_object(node), lambda one: self._convert_level(one, is_sent))
         return cast(Schema, done) if isinstance(done, dict) else {}
 
     def with_definitions(self, schema: Schema) -> Schema:
@@ -58,7 +58,7 @@ class ApiDescription:
         while self._waiting:
             reference, is_sent = self._waiting.pop()
             name = self._names[reference, is_sent]
-            self._definitions[name] = self.schema(self._target(reference), is_sent)
+            self._definitions[name] = self.schema(self._resolve_reference(reference), is_sent)
         return {**schema, "$defs": dict(self._definitions)} if self._definitions else schema
 
     def _require_object(self, node: Any) -> Any:
@@ -66,7 +66,7 @@ class ApiDescription:
             raise Problem("a schema is not an object")
         return cast(Any, node)
 
-    def _plain(self, node: Schema, is_sent: bool) -> Schema:
+    def _convert_level(self, node: Schema, is_sent: bool) -> Schema:
         """Return one level of a schema as JSON schema."""
         reference = node.get("$ref")
         if isinstance(reference, str):
@@ -108,11 +108,11 @@ class ApiDescription:
             return False
         schema = cast("dict[str, Any]", node)
         if isinstance(reference := schema.get("$ref"), str) and "readOnly" not in schema:
-            target = self._target(reference)
+            target = self._resolve_reference(reference)
             return isinstance(target, dict) and cast("dict[str, Any]", target).get("readOnly") is True
         return schema.get("readOnly") is True
 
-    def _target(self, reference: str) -> Any:
+    def _resolve_reference(self, reference: str) -> Any:
         """Return the target of a local reference. Raises `Problem` if there is no target."""
         if not reference.startswith("#/"):
             raise Problem(

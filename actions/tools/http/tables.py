@@ -1,12 +1,12 @@
 """HTTP tools as configuration tables, and descriptions of their effect."""
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from ....state.errors import ConfigError
+from ..similar_names import suggest_keys
 from .template import Placeholder, Unfillable, node_of, references_in
 
 Ask = Literal["by_rule", "always", "never"]
@@ -82,21 +82,20 @@ def _parse_table(where: str, given: Any, kind: type[TableT]) -> TableT:
     table = cast("dict[Any, Any]", given)
     unknown = [str(key) for key in table if key not in kind.model_fields]
     if unknown:
-        near = get_close_matches(unknown[0], kind.model_fields, n=1)
-        hint = f"Did you mean `{near[0]}`?" if near else f"The keys are: {', '.join(kind.model_fields)}."
+        hint = suggest_keys(unknown[0], kind.model_fields)
         raise ConfigError(f"{where}: there is no key `{unknown[0][:40]}`.", hint)
     try:
-        return kind.model_validate({**table, **_upper(table)})
+        return kind.model_validate({**table, **_uppercase_method(table)})
     except ValidationError as error:
-        raise ConfigError(f"{where} does not fit: {_problem(error)}.", "Correct it.") from None
+        raise ConfigError(f"{where} does not fit: {_describe_first_error(error)}.", "Correct it.") from None
 
 
-def _upper(table: Mapping[Any, Any]) -> dict[str, Any]:
+def _uppercase_method(table: Mapping[Any, Any]) -> dict[str, Any]:
     method = table.get("method")
     return {"method": method.upper()} if isinstance(method, str) else {}
 
 
-def _problem(error: ValidationError) -> str:
+def _describe_first_error(error: ValidationError) -> str:
     """Return the first problem as a clause that names the key and does not quote its value."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     key = ".".join(str(part) for part in first["loc"] if part != "[key]")
@@ -109,7 +108,8 @@ def _problem(error: ValidationError) -> str:
 def describe_tool(name: str, table: HttpToolTable) -> str:
     """Describe a tool in one clause, for a person who must decide whether to trust it."""
     parts = (table.url, table.headers, table.query, table.body, table.form)
-    return f"lets the model send {table.method} {table.url} as {name}{_more(parts, table.ask, table.effect)}"
+    approval = _describe_approval(parts, table.ask, table.effect)
+    return f"lets the model send {table.method} {table.url} as {name}{approval}"
 
 
 def describe_api(name: str, table: OpenApiTable) -> str:
@@ -117,12 +117,12 @@ def describe_api(name: str, table: OpenApiTable) -> str:
     where = f" to {table.base_url}" if table.base_url else ""
     operations = ", ".join(table.operations)
     effects = ", ".join(f"{operation} = {effect}" for operation, effect in table.effects.items())
-    return f"lets the model send requests{where}: {operations} of {table.file} ({name})" + _more(
+    return f"lets the model send requests{where}: {operations} of {table.file} ({name})" + _describe_approval(
         (table.headers, table.query), table.ask, effects or None
     )
 
 
-def _more(parts: tuple[Any, ...], ask: Ask, effect: str | None) -> str:
+def _describe_approval(parts: tuple[Any, ...], ask: Ask, effect: str | None) -> str:
     names = [one.name for part in parts if part is not None for one in _variables(part)]
     values = f", with the values of {', '.join(dict.fromkeys(names))}" if names else ""
     values += ", without questions" if ask == "never" else ""

@@ -17,7 +17,7 @@ from ..web.addresses import private_host
 from ..web.client import WebClient, WebLimits
 from ..web.exchange import READING_METHODS, Judgements, NotSent, TookTooLong, WebAnswer, WebProblem
 from ..web.guard import AddressRefused
-from ..web.web_tool import body_text, kind_text
+from ..web.web_tool import describe_kind, read_body_text
 from ..web.web_url import WebUrl
 from .endpoint import HttpEndpoint, defaults_of
 from .template import ABSENT, Lookup, Placeholder, Unfillable
@@ -101,7 +101,7 @@ class HttpTool:
             known = {(value, make_value_label(name)) for name, value in secrets.items()}
             context.masker.references.exact_values.update(known)
         outcome = await self._send(arguments, context)
-        return replace(outcome, content=_without(secrets, outcome.content))
+        return replace(outcome, content=_hide_secrets(secrets, outcome.content))
 
     async def _send(self, arguments: HttpCall, context: ToolContext) -> ToolOutcome:
         name, endpoint = self.spec.name, self.endpoint
@@ -112,7 +112,7 @@ class HttpTool:
         client = self._client or _client(endpoint.timeout_s)
         reach("http_tool_call")
         try:
-            answer = await client.send(request, self._judgements(arguments, context))
+            answer = await client.send(request, self._make_judgements(arguments, context))
         except AddressRefused as refused:
             way = "its table sets `private = true`, or contains the address itself"
             return ToolOutcome("error", f"Nothing was sent: {refused.why} {name} may go there where {way}.")
@@ -123,7 +123,7 @@ class HttpTool:
             return ToolOutcome("timeout", f"{late}{warning}")
         except WebProblem as problem:
             return self._cut(problem)
-        return _outcome(answer, endpoint.method)
+        return _make_outcome(answer, endpoint.method)
 
     def _cut(self, problem: Exception) -> ToolOutcome:
         """Return the outcome for a request whose response did not arrive completely."""
@@ -159,7 +159,7 @@ class HttpTool:
 
         return value
 
-    def _judgements(self, arguments: HttpCall, context: ToolContext) -> Judgements:
+    def _make_judgements(self, arguments: HttpCall, context: ToolContext) -> Judgements:
         site = self.endpoint.site
         names_private = private_host(site.host) is not None
 
@@ -189,7 +189,7 @@ def _client(timeout_s: float) -> WebClient:
     )
 
 
-def _without(secrets: Mapping[str, str], text: str) -> str:
+def _hide_secrets(secrets: Mapping[str, str], text: str) -> str:
     """Return the text with names in place of the secrets, for all forms in which a secret may be written."""
     for name, value in secrets.items():
         for form in (value, quote(value, safe=""), quote(value), json.dumps(value)[1:-1]):
@@ -197,7 +197,7 @@ def _without(secrets: Mapping[str, str], text: str) -> str:
     return text
 
 
-def _outcome(answer: WebAnswer, method: str) -> ToolOutcome:
+def _make_outcome(answer: WebAnswer, method: str) -> ToolOutcome:
     outcome = "ok" if answer.status < 400 else "error"
     head = "\n".join((f"HTTP {answer.status}", *_select_headers(answer, method)))
     if answer.leads_to:
@@ -208,9 +208,9 @@ def _outcome(answer: WebAnswer, method: str) -> ToolOutcome:
         return ToolOutcome("ok" if is_done else "error", outcome_text)
     if not answer.body:
         return ToolOutcome(outcome, f"{head}\n(no content)")
-    text = body_text(answer)
+    text = read_body_text(answer)
     if text is None:
-        what = f"{kind_text(answer)}, {format_size(len(answer.body))}"
+        what = f"{describe_kind(answer)}, {format_size(len(answer.body))}"
         return ToolOutcome(outcome, f"{head}\n[the answer is not text: {what}]")
     return ToolOutcome(outcome, f"{head}\n{text}")
 

@@ -51,14 +51,14 @@ def _describe(name: str, spec: ToolSpec) -> Function:
 
 
 def _describe_parameter(name: str, schema: Any, is_required: bool) -> str:
-    kind = _kind(schema)
+    kind = _format_type(schema)
     if is_required:
         return f"{name}: {kind}"
     default = cast(Mapping[str, Any], schema).get("default") if isinstance(schema, Mapping) else None
     return f"{name}: {kind} = {default!r}"
 
 
-def _kind(schema: Any) -> str:
+def _format_type(schema: Any) -> str:
     """Return the Python type of the values that match a schema."""
     if not isinstance(schema, Mapping):
         return "Any"
@@ -68,12 +68,12 @@ def _kind(schema: Any) -> str:
         return f"Literal[{values}{', ...' if len(schema['enum']) > _MOST_VALUES else ''}]"
     choices = schema.get("anyOf") or schema.get("oneOf")
     if isinstance(choices, list):
-        return " | ".join(dict.fromkeys(map(_kind, cast(list[Any], choices))))
+        return " | ".join(dict.fromkeys(map(_format_type, cast(list[Any], choices))))
     kind = schema.get("type")
     if isinstance(kind, list):
         return " | ".join(_TYPES.get(str(one), "Any") for one in cast(list[Any], kind))
     if kind == "array":
-        return f"list[{_kind(schema.get('items'))}]"
+        return f"list[{_format_type(schema.get('items'))}]"
     return _TYPES.get(str(kind), "Any")
 
 

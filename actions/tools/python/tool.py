@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -31,6 +30,7 @@ from ...ports import (
 from ..builtin import BuiltinTool
 from ..functions.decorator import index_tools
 from ..schema import PlainText, ToolArguments, spec_of
+from ..shell.execution.spool import provide_folder
 from ..shell.sandbox.wall import WallKind, wall_kind
 from .code_process import CodeEnd, CodeProcess
 from .confinement import CodeLimits
@@ -122,7 +122,7 @@ class PythonTool(BuiltinTool[ExecutePythonArguments]):
         await calls.begin()
         try:
             with ExitStack() as stack:
-                end = await self._run(arguments.code, calls, context, _folder_of(context, stack))
+                end = await self._run(arguments.code, calls, context, provide_folder(context.scratch, stack))
             if end is None:
                 return ToolOutcome("error", _NO_SANDBOX)
             outcome = outcome_of(end)
@@ -192,15 +192,6 @@ def _is_callable(tool: Tool) -> bool:
     """Return whether code may call a tool. Only the model itself may end the run or activate tools."""
     traits = tool.traits
     return not (traits.is_done_tool or traits.equips or tool.spec.name == NAME)
-
-
-def _folder_of(context: ToolContext, stack: ExitStack) -> Path:
-    """Return the folder of this call. If it has none, return a folder that is deleted after the code."""
-    if context.scratch is not None:
-        return context.scratch
-    return Path(
-        stack.enter_context(tempfile.TemporaryDirectory(prefix="sandbur-", ignore_cleanup_errors=True))
-    )
 
 
 def _spell_value(value: str) -> str:

@@ -35,7 +35,7 @@ def plain(text: str) -> str:
     if "\x08" in text:
         text = _OVERSTRUCK.sub("", text)
     if "\r" in text:
-        text = "\n".join(_after_returns(line) for line in text.split("\n"))
+        text = "\n".join(_apply_returns(line) for line in text.split("\n"))
     return _CONTROLS.sub("", text)
 
 
@@ -51,7 +51,7 @@ def split_unfinished(text: str) -> tuple[str, str]:
     return (text[: found.start()], found[0]) if found else (text, "")
 
 
-def _after_returns(line: str) -> str:
+def _apply_returns(line: str) -> str:
     """Return the final text of a line that a program overwrote repeatedly."""
     return line.rstrip("\r").rpartition("\r")[2]
 
@@ -133,14 +133,14 @@ def capture(output: int, takes_file: bool) -> Captured:
             content = file.read(size)
             text, is_cut = cut_middle(plain(content.decode(errors="replace")), (0, 0), "")
             return Captured(text, content if is_cut or not _is_utf8(content) else None)
-        text, _ = cut_middle(*_sides(file, size))
+        text, _ = cut_middle(*_read_sides(file, size))
         if takes_file:
             return Captured(text, OpenFile(os.dup(output)))
         file.seek(0)
         return Captured(text, file.read(size))
 
 
-def _sides(file: BinaryIO, size: int) -> tuple[str, tuple[int, int], str]:
+def _read_sides(file: BinaryIO, size: int) -> tuple[str, tuple[int, int], str]:
     """Return the beginning and the end as plain text, and the number of bytes and lines between them."""
     head = file.read(_SIDE_BYTES)
     between = size - 2 * _SIDE_BYTES

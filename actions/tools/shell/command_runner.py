@@ -8,7 +8,6 @@ import asyncio
 import errno
 import os
 import secrets
-import tempfile
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, closing, nullcontext
 from dataclasses import replace
@@ -24,7 +23,7 @@ from ...workspace.snapshot import FilesBefore, compare_saved_snapshot, take_snap
 from .command_output import MAX_EVENT_BYTES, Captured, LiveOutput, capture, outcome_of
 from .execution.command_recovery import recover, still_running
 from .execution.process import run_supervised, shell_words
-from .execution.spool import CommandLimits, Spool
+from .execution.spool import CommandLimits, Spool, provide_folder
 from .execution.supervisor_pool import prepare
 from .failure_hints import advice_on
 from .language.scripts import files_named
@@ -80,9 +79,10 @@ class CommandRunner:
         prepare()
         with ExitStack() as stack:
             try:
-                spool = stack.enter_context(Spool(_folder_of(context, stack), secrets.token_hex(8)))
+                folder = provide_folder(context.scratch, stack)
+                spool = stack.enter_context(Spool(folder, secrets.token_hex(8)))
             except OSError as error:
-                return _not_run(f"its output cannot be kept: {(error.strerror or str(error)).lower()}")
+                return _report_refusal(f"its output cannot be kept: {(error.strerror or str(error)).lower()}")
             before = FilesBefore()
             if not is_read_only(arguments.command):
                 before = await asyncio.to_thread(_snapshot_before, context, spool.folder)
@@ -96,7 +96,7 @@ class CommandRunner:
         before: FilesBefore,
         context: ToolContext,
     ) -> ToolOutcome:
-        limits, wall = self._limits(arguments), await self._wall(context)
+        limits, wall = self._limits(arguments), await self._choose_wall(context)
         with LiveOutput(context.emit) as live:
 
             def show_news() -> bool:
@@ -118,19 +118,19 @@ class CommandRunner:
                         launch,
                     )
             except OSError as error:
-                return _not_run(_start_problem(error, cwd))
+                return _report_refusal(_start_problem(error, cwd))
             except asyncio.CancelledError:
                 changed = await run_to_end(asyncio.to_thread(before.compare))
                 raise asyncio.CancelledError(capture(spool.output, True).text, changed) from None
         if ended.is_refused:
-            return _not_run("another process took the call over")
+            return _report_refusal("another process took the call over")
         changed = await asyncio.to_thread(before.compare)
         found = await _read_output(spool.output, context.takes_file)
         if wall is not None and ended.status and (why := find_wall_failure(found.text, cwd)):
             return ToolOutcome("error", found.text, asks=_FAILED_AT_WALL.format(line=why))
         has_failed = bool(ended.status or ended.reason)
         advice = advice_on(found.text, self._sandbox_status(context)) if has_failed else ""
-        notes = filter(None, [advice, self._new_note(before)])
+        notes = filter(None, [advice, self._take_note(before)])
         outcome = outcome_of(found, ended, limits, *notes)
         return replace(outcome, changed=changed)
 
@@ -150,7 +150,7 @@ class CommandRunner:
 
         return [] if context.scratch is None else still_running(context.scratch)
 
-    async def _wall(self, context: ToolContext) -> Wall | None:
+    async def _choose_wall(self, context: ToolContext) -> Wall | None:
         """Return the wall for a command that runs only because it is proved to be read-only, or None for
         other commands.
         """
@@ -186,7 +186,7 @@ class CommandRunner:
             return self._sandbox.status
         return "network off" if context.in_sandbox else ""
 
-    def _new_note(self, before: FilesBefore) -> str:
+    def _take_note(self, before: FilesBefore) -> str:
         """Return a note about what cannot be undone, only once per session; empty if everything can."""
         if self._has_noted:
             return ""
@@ -223,14 +223,6 @@ def _compare_with_saved(context: ToolContext, folder: Path) -> FileChanges:
     return NO_FILE_CHANGES if context.cache is None else compare_saved_snapshot(context.cache, folder)
 
 
-def _folder_of(context: ToolContext, stack: ExitStack) -> Path:
-    """Return the folder of this call. If it has none, return a folder that is deleted after the command."""
-    if context.scratch is not None:
-        return context.scratch
-    folder = tempfile.TemporaryDirectory(prefix="sandbur-", ignore_cleanup_errors=True)
-    return Path(stack.enter_context(folder))
-
-
 async def _read_output(output: int, takes_file: bool) -> Captured:
     """Return the output. A short output is read directly, because this is faster than a thread."""
 
@@ -239,7 +231,7 @@ async def _read_output(output: int, takes_file: bool) -> Captured:
     return await asyncio.to_thread(capture, output, takes_file)
 
 
-def _not_run(why: str) -> ToolOutcome:
+def _report_refusal(why: str) -> ToolOutcome:
     return ToolOutcome("error", f"The command was not run: {why}.")
 
 

@@ -49,13 +49,13 @@ class WebClient:
         limits = self._limits
         try:
             async with asyncio.timeout(limits.total_s):
-                return await self._travel(request, judgements)
+                return await self._follow_redirects(request, judgements)
         except TimeoutError:
             raise TookTooLong(
                 f"{request.url.origin} took longer than {limits.total_s:g} s, so the request was stopped."
             ) from None
 
-    async def _travel(self, request: WebRequest, judgements: Judgements) -> WebAnswer:
+    async def _follow_redirects(self, request: WebRequest, judgements: Judgements) -> WebAnswer:
         for _ in range(self._limits.most_redirects + 1):
             answer = await self._ask(request, judgements)
             if answer.status not in _REDIRECTS or not (place := answer.headers.get("location")):

@@ -17,9 +17,9 @@ from .web_tool import (
     PlainAddress,
     ReachingArguments,
     ReachingTool,
-    body_text,
-    kind_text,
-    not_followed,
+    describe_kind,
+    explain_redirect,
+    read_body_text,
 )
 from .web_url import web_url
 
@@ -89,11 +89,11 @@ class HttpRequest(ReachingTool[HttpRequestArguments]):
 
     async def run(self, arguments: HttpRequestArguments, context: ToolContext) -> ToolOutcome:
 
-        if refused := _unsendable(arguments):
+        if refused := _find_conflict(arguments):
             return ToolOutcome("error", f"Nothing was sent: {refused}")
         headers = dict(parse_headers(arguments.headers))
         if arguments.body and not any(name.lower() == "content-type" for name in headers):
-            headers["Content-Type"] = _type_of(arguments.body)
+            headers["Content-Type"] = _guess_type(arguments.body)
         body = arguments.body.encode()
         request = WebRequest(web_url(arguments.url), arguments.method, headers, body)
         try:
@@ -103,7 +103,7 @@ class HttpRequest(ReachingTool[HttpRequestArguments]):
         return _outcome(answer, self.spec.name)
 
 
-def _unsendable(arguments: HttpRequestArguments) -> str | None:
+def _find_conflict(arguments: HttpRequestArguments) -> str | None:
     if arguments.body and arguments.method in READING_METHODS:
         return f"a {arguments.method} request has no body."
     found = PLACEHOLDER.search(f"{arguments.url}\n{arguments.headers}\n{arguments.body}")
@@ -115,7 +115,7 @@ def _unsendable(arguments: HttpRequestArguments) -> str | None:
     return None
 
 
-def _type_of(body: str) -> str:
+def _guess_type(body: str) -> str:
     return "application/json" if body.lstrip().startswith(("{", "[")) else "text/plain; charset=utf-8"
 
 
@@ -124,10 +124,10 @@ def _outcome(answer: WebAnswer, tool: str) -> ToolOutcome:
     listed = "\n".join(f"{name}: {value}" for name, value in answer.headers.items())
     lines.append(listed[:_MAX_HEADER_CHARS])
     if answer.leads_to:
-        lines.append(f"[{not_followed(answer, tool)}]")
-    text = body_text(answer) if answer.body else ""
+        lines.append(f"[{explain_redirect(answer, tool)}]")
+    text = read_body_text(answer) if answer.body else ""
     if text is None:
-        lines.append(f"\n[the body is not text: {kind_text(answer)}, {format_size(len(answer.body))}]")
+        lines.append(f"\n[the body is not text: {describe_kind(answer)}, {format_size(len(answer.body))}]")
         return ToolOutcome("ok", "\n".join(lines))
     visible = text.encode(errors="replace")[:_MAX_BODY_BYTES].decode(errors="ignore")
     lines.append("\n" + visible)

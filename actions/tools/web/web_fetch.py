@@ -22,10 +22,10 @@ from .web_tool import (
     PlainAddress,
     ReachingArguments,
     ReachingTool,
-    body_text,
     charset_of,
-    kind_text,
-    not_followed,
+    describe_kind,
+    explain_redirect,
+    read_body_text,
 )
 from .web_url import web_url
 
@@ -69,11 +69,13 @@ class WebFetch(ReachingTool[WebFetchArguments]):
         try:
             answer = await self.answer(arguments, request, context)
             if answer.leads_to:
-                return ToolOutcome("error", not_followed(answer, self.spec.name))
+                return ToolOutcome("error", explain_redirect(answer, self.spec.name))
             text, notes = await read_text(answer)
         except WebProblem as problem:
             return ToolOutcome("error", str(problem))
-        head = f"[{answer.url}: HTTP {answer.status}, {kind_text(answer)}, {format_size(len(answer.body))}]"
+        head = (
+            f"[{answer.url}: HTTP {answer.status}, {describe_kind(answer)}, {format_size(len(answer.body))}]"
+        )
         page = _page(text, arguments.offset, min(arguments.limit, MAX_LINES))
         outcome = "ok" if answer.status < 400 else "error"
         return ToolOutcome(outcome, "\n".join([head, *page, *notes]))
@@ -84,12 +86,12 @@ async def read_text(answer: WebAnswer) -> tuple[str, list[str]]:
 
     if answer.body.startswith(b"%PDF-"):
         return await _read_apart(answer, "pdf")
-    text = body_text(answer)
+    text = read_body_text(answer)
     if answer.media_type in _HTML or (not answer.media_type and _looks_like_html(text)):
         return await _read_apart(answer, "html")
     if text is None:
         size = format_size(len(answer.body))
-        raise WebProblem(f"{answer.url} is not text: {kind_text(answer)}, {size}.")
+        raise WebProblem(f"{answer.url} is not text: {describe_kind(answer)}, {size}.")
     return text, []
 
 

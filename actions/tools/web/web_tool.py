@@ -90,7 +90,7 @@ def charset_of(answer: WebAnswer) -> str:
     return ""
 
 
-def body_text(answer: WebAnswer) -> str | None:
+def read_body_text(answer: WebAnswer) -> str | None:
     """Return a body as text, or None if it is not text."""
     body, charset = answer.body, charset_of(answer)
     if charset and b"\0" not in body[:SAMPLE_BYTES]:
@@ -102,9 +102,9 @@ def body_text(answer: WebAnswer) -> str | None:
     return body[len(exact.mark) :].decode(exact.encoding, "replace")
 
 
-def kind_text(answer: WebAnswer) -> str:
+def describe_kind(answer: WebAnswer) -> str:
     return answer.media_type or name_binary_kind(answer.body[:SAMPLE_BYTES])
 
 
-def not_followed(answer: WebAnswer, tool: str) -> str:
+def explain_redirect(answer: WebAnswer, tool: str) -> str:
     return f"It redirects to {answer.leads_to}, which was not followed: call {tool} with that address."

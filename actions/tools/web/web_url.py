@@ -79,7 +79,7 @@ def web_url(text: str) -> WebUrl:
     port = int(netloc["port"]) if netloc["port"] else DEFAULT_PORTS[scheme]
     if not 0 < port < 65536:
         raise UnfitUrl("has no readable host and port")
-    return WebUrl(scheme, plain_host(netloc["host"]), port, _target(shape["target"]))
+    return WebUrl(scheme, plain_host(netloc["host"]), port, _encode_target(shape["target"]))
 
 
 def plain_host(text: str) -> str:
@@ -92,7 +92,7 @@ def plain_host(text: str) -> str:
         if address.scope_id is not None:
             raise UnfitUrl("must not name a network interface")
         return address.compressed
-    name = _ascii(text).removesuffix(".")
+    name = _encode_host(text).removesuffix(".")
     if _NUMBER.fullmatch(name.rpartition(".")[2]):
         # Browsers and the C library read 127.1, 0x7f000001 and 2130706433 as 127.0.0.1. So does this
         # function.
@@ -105,7 +105,7 @@ def plain_host(text: str) -> str:
     return name
 
 
-def _ascii(text: str) -> str:
+def _encode_host(text: str) -> str:
     if text.isascii():
         return text.lower()
     import idna
@@ -116,7 +116,7 @@ def _ascii(text: str) -> str:
         raise UnfitUrl("has a host that is not a domain name") from None
 
 
-def _target(text: str) -> str:
+def _encode_target(text: str) -> str:
     path, mark, query = text.partition("?")
     _refuse_dots(path)
     encoded = f"{path or '/'}{mark}{query}".encode()

@@ -44,7 +44,7 @@ def take_fingerprint(call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -
         call=digest_arguments(
             "\n".join((call.tool, call.arguments, *filter(None, (call.version, call.preset))))
         ),
-        cwd=_real(cwd),
+        cwd=_resolve(cwd),
         concern=call.reason.removeprefix(f"{OUTSIDE_PLAN}: "),
         files=tuple(files),
     )
@@ -104,7 +104,7 @@ def _fingerprint_file(
     return FingerprintedFile(path=encodable(path), real=encodable(real), file=file, content=content)
 
 
-def _real(path: Path) -> str:
+def _resolve(path: Path) -> str:
     return encodable(os.path.realpath(path))
 
 

@@ -58,13 +58,15 @@ _TOO_MANY_NESTED = f"Not run: one call may make at most {MOST_NESTED_CALLS} furt
 _TOO_MANY = f"Not run: one message may hold at most {MOST_CALLS} calls. Send the rest in the next one."
 
 
-def with_unique_ids(message: Message, ports: Ports) -> Message:
+def make_ids_unique(message: Message, ports: Ports) -> Message:
     """Rename call ids that the session has seen, so that every call has one record."""
     taken: set[str] = set()
     blocks = list(message.blocks)
     for number, block in enumerate(blocks):
         if isinstance(block, ToolUse):
-            free = (i for i in _candidates(block.call_id) if i not in taken and not ports.journal.has_call(i))
+            free = (
+                i for i in _generate_ids(block.call_id) if i not in taken and not ports.journal.has_call(i)
+            )
             call_id = next(free)
             taken.add(call_id)
             if call_id != block.call_id:
@@ -75,7 +77,7 @@ def with_unique_ids(message: Message, ports: Ports) -> Message:
     return Message(role=message.role, origin=message.origin, blocks=tuple(blocks))
 
 
-def _candidates(call_id: str) -> Iterator[str]:
+def _generate_ids(call_id: str) -> Iterator[str]:
     # Every database accepts such ids and distinguishes them.
     first = call_id if _PLAIN_ID.fullmatch(call_id) else "call"
     return itertools.chain([first], (f"{first}-{number}" for number in itertools.count(2)))
@@ -88,15 +90,15 @@ async def propose(
 
     async def propose_one(number: int, use: ToolUse) -> PendingCall:
         if number >= MOST_CALLS and not ports.turn.is_workflow:
-            return _invalid(use, _TOO_MANY)
+            return _make_invalid_call(use, _TOO_MANY)
         if _is_decision(use, ports):
-            return _invalid(use, why_unusable(use, decision))
+            return _make_invalid_call(use, why_unusable(use, decision))
         if reply.finish == "length":
-            return _invalid(use, _CUT)
+            return _make_invalid_call(use, _CUT)
         if why := _why_no_plan(use, ports, before) or _why_alone(use, ports, len(uses)):
-            return _invalid(use, why)
+            return _make_invalid_call(use, why)
         if why := _why_unlisted(use, ports) or ports.requests.why_inactive(use.tool, before.equipment):
-            return _invalid(use, why)
+            return _make_invalid_call(use, why)
         if ports.hooks is None:
             return judge(use, ports, before)
         return await judge_with_hooks(use, ports, before)
@@ -175,22 +177,16 @@ def judge_fully(
     hook = use.hook if isinstance(use, PendingCall) else hook
     tool = ports.toolbox.get(use.tool)
     if tool is None:
-        names = ", ".join(itertools.islice(ports.toolbox, _MOST_NAMED)) or "none"
-        more = f" and {len(ports.toolbox) - _MOST_NAMED} more" if len(ports.toolbox) > _MOST_NAMED else ""
-        return (
-            _invalid(use, f"There is no tool named {use.tool[:80]!r}. The tools are: {names}{more}."),
-            None,
-            None,
-        )
+        return _make_invalid_call(use, _explain_unknown_tool(use.tool, ports)), None, None
     # The call runs with the model's arguments. The display and the store get arguments without secrets.
     original = ports.masker.references.find_original(use.arguments) if use.masked else None
     mask = ports.masker.text if original is not None else str
     try:
         parsed = tool.parse(use.arguments if original is None else original)
     except BadArguments as error:
-        return _invalid(use, mask(str(error))), None, None
+        return _make_invalid_call(use, mask(str(error))), None, None
     if problem := "" if use.masked else _explain_placeholder(tool, use.arguments, ports):
-        return _invalid(use, problem), None, None
+        return _make_invalid_call(use, problem), None, None
     origin: Origin = use.origin if isinstance(use, PendingCall) else "model"
     verdict = ports.gate.judge(tool, parsed, state.execution_mode, plan=find_plan_terms(state, ports, origin))
     preset = tool.traits.preset and ports.masker.text(tool.traits.preset)
@@ -213,6 +209,12 @@ def judge_fully(
     if call.decision == "undecided":
         call = call.model_copy(update=_prepare_question(call, tool, parsed, ports, state))
     return call, parsed, verdict
+
+
+def _explain_unknown_tool(name: str, ports: Ports) -> str:
+    names = ", ".join(itertools.islice(ports.toolbox, _MOST_NAMED)) or "none"
+    more = f" and {len(ports.toolbox) - _MOST_NAMED} more" if len(ports.toolbox) > _MOST_NAMED else ""
+    return f"There is no tool named {name[:80]!r}. The tools are: {names}{more}."
 
 
 def _prepare_question(
@@ -287,7 +289,7 @@ async def propose_nested(use: ToolUse, ports: Ports, state: ApplicationState, nu
     """Judge a call that the tool of a running call requests; nothing is recorded here."""
     why = _TOO_MANY_NESTED if number > MOST_NESTED_CALLS else _why_unlisted(use, ports)
     if why := why or ports.requests.why_inactive(use.tool, state.equipment):
-        return _invalid(_wish(use, "tool"), why)
+        return _make_invalid_call(_record_origin(use, "tool"), why)
     return await judge_with_hooks(use, ports, state, "tool")
 
 
@@ -297,12 +299,12 @@ async def judge_with_hooks(
     """Ask the hooks about a call and judge it with their verdict. This function records nothing."""
     advice = ports.hooks
     if advice is None:
-        return judge(_wish(use, origin), ports, state)
+        return judge(_record_origin(use, origin), ports, state)
     before = await advice.before_call(use)
     if before.arguments is not None:
         use = use.model_copy(update=mask_call_fields(encodable(before.arguments), ports.masker))
         ports.emit(Notice(f"A hook changed the arguments of {use.tool} ({use.call_id})."))
-    call = judge(_wish(use, origin, before.verdict), ports, state, before.verdict)
+    call = judge(_record_origin(use, origin, before.verdict), ports, state, before.verdict)
     if call.decision != "undecided":
         return call
     answer = await advice.on_question(call)
@@ -310,10 +312,10 @@ async def judge_with_hooks(
         return call
     is_edited = before.verdict is not None and before.verdict.edited
     verdict = answer.model_copy(update={"edited": is_edited})
-    return judge(_wish(use, origin, verdict), ports, state, verdict)
+    return judge(_record_origin(use, origin, verdict), ports, state, verdict)
 
 
-def _wish(use: ToolUse, origin: Origin, hook: HookVerdict | None = None) -> ToolUse | PendingCall:
+def _record_origin(use: ToolUse, origin: Origin, hook: HookVerdict | None = None) -> ToolUse | PendingCall:
     """Return the call with its origin: an unchanged `ToolUse` if a model requested the call, else a
     `PendingCall`.
     """
@@ -369,7 +371,7 @@ def why_lost(call: PendingCall, ports: Ports) -> str:
     return explain_lost_value(found) if found or not tool.traits.references else ""
 
 
-def _invalid(use: ToolUse | PendingCall, reason: str) -> PendingCall:
+def _make_invalid_call(use: ToolUse | PendingCall, reason: str) -> PendingCall:
     return PendingCall(
         call_id=use.call_id,
         tool=use.tool,

@@ -9,7 +9,7 @@ from ...masking.secret_contents import drop_secret_contents
 from ...ports import Ports, Recoverable, Recovered, ToolOutcome, Verifiable, implements
 from .proposals import judge
 from .tool_results import most_bytes
-from .tool_runner import catch_failures, context_of, record_outcome
+from .tool_runner import catch_failures, make_context, record_outcome
 
 _AGAIN_SAFE = ("read", "idempotent")
 _DONE = "It had been done when the process died: the files have the intended contents."
@@ -110,6 +110,6 @@ async def _recover(call: PendingCall, ports: Ports) -> Recovered:
     nothing = Recovered(None)
     if not implements(tool, Recoverable):
         return nothing
-    context = context_of(ports, call, lambda chunk: None)
+    context = make_context(ports, call, lambda chunk: None)
     found = await catch_failures(call, lambda: tool.recover(tool.parse(call.arguments), context))
     return nothing if isinstance(found, ToolOutcome) else found

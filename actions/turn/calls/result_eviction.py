@@ -23,7 +23,7 @@ def evict_old_results(
     state: ApplicationState, changes: dict[str, Any], results: Iterable[ToolResult], ports: Ports
 ) -> dict[str, Any]:
     """Return the state changes of these results. Older results are evicted if there are enough of them."""
-    if not any(_most(ports.toolbox, result.tool) for result in results):
+    if not any(_find_limit(ports.toolbox, result.tool) for result in results):
         return changes
     after = state.model_copy(update=changes)
     shorter, count = evict_results(after.active_history, ports.toolbox, LEAST)
@@ -40,7 +40,7 @@ def evict_results(history: Transcript, tools: Toolbox, least: int) -> tuple[Tran
     going = list(_find_evictable(history, tools))[::-1]
     if len(going) < max(least, 1):
         return history, 0
-    lines = Transcript.of(*(tool_message(_line(result, tools)) for _, result in going))
+    lines = Transcript.of(*(tool_message(_make_note(result, tools)) for _, result in going))
     spans: list[TranscriptRange] = []
     end = 0
     for number, (place, _) in enumerate(going):
@@ -54,18 +54,18 @@ def _find_evictable(history: Transcript, tools: Toolbox) -> Iterator[tuple[int, 
     seen: Counter[str] = Counter()
     for back, message in enumerate(reversed(history), 1):
         for result in message.tool_results if message.role == "tool" else ():
-            most = _most(tools, result.tool)
+            most = _find_limit(tools, result.tool)
             seen[result.tool] += 1
             if most and seen[result.tool] > most and not result.put_away:
                 yield len(history) - back, result
 
 
-def _most(tools: Toolbox, name: str) -> int:
+def _find_limit(tools: Toolbox, name: str) -> int:
     tool = tools.get(name)
     return 0 if tool is None else tool.traits.ephemeral
 
 
-def _line(result: ToolResult, tools: Toolbox) -> ToolResult:
+def _make_note(result: ToolResult, tools: Toolbox) -> ToolResult:
     how = format_read_call(tools, result.call_id)
     note = f"[This result was put away to save room: {len(result.display_text):,} characters."
     note += f" Read it: {how}]" if how else " Call the tool again if you need it.]"

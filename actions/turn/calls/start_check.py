@@ -72,7 +72,6 @@ async def check_before_start(call: PendingCall, state: ApplicationState, ports: 
         return CheckedCall(_refuse(call, _TAMPERED))
     if problem := why_lost(call, ports):
         return CheckedCall(_refuse(call, f"It was not run: {problem}"))
-    mode = state.execution_mode
     now, arguments, verdict = judge_fully(call, ports, state)
     if now.decision in ("denied", "invalid"):
         return CheckedCall(now)
@@ -84,31 +83,36 @@ async def check_before_start(call: PendingCall, state: ApplicationState, ports: 
         return CheckedCall(_refuse(call, _UNKNOWN_PLACES))
     now = _judge_real_paths(leads, now, arguments, ports, state)
     if now.decision == "approved":
-        is_by_rule = _is_by_rule(now, arguments, ports)
-        turns, length = (0, 0) if is_persons else await _repetition(now, state, ports, is_by_rule)
-        if not turns:
-            by_proof = verdict is not None and verdict.by_proof
-            in_sandbox = verdict is not None and verdict.in_sandbox
-            return CheckedCall(
-                call, arguments, None, leads, call.decided_by == "policy" and by_proof, in_sandbox
-            )
-        if mode == "yolo" or is_by_rule:
-            return CheckedCall(_refuse(call, describe_repetition(turns, length)))
-        return CheckedCall(
-            ask_again(call, now.binding, _REPEATED.format(times=format_turn_count(turns, length)))
-        )
+        by_proof = verdict is not None and verdict.by_proof and call.decided_by == "policy"
+        in_sandbox = verdict is not None and verdict.in_sandbox
+        ready = CheckedCall(call, arguments, None, leads, by_proof, in_sandbox)
+        return ready if is_persons else await _check_repetition(ready, now, state, ports)
     if not is_persons or (call.origin == "person" and call.binding is None):
         # A typed command was approved without a question, but now the gate asks one.
         return CheckedCall(ask_again(call, now.binding, now.reason))
     if call.binding is None or now.binding is None:
         return CheckedCall(call, arguments, None, leads)
-    why = await _what_changed(call, call.binding, now.binding, state, ports)
+    why = await _describe_changes(call, call.binding, now.binding, state, ports)
     return CheckedCall(
         ask_again(call, now.binding, why) if why else call,
         arguments,
         now.binding,
         [file.real for file in now.binding.files],
     )
+
+
+async def _check_repetition(
+    ready: CheckedCall, now: PendingCall, state: ApplicationState, ports: Ports
+) -> CheckedCall:
+    """Return the call as it is, or refused or with a question if it continues a cycle of equal calls."""
+    is_by_rule = _is_by_rule(now, ready.arguments, ports)
+    turns, length = await _find_repetition(now, state, ports, is_by_rule)
+    if not turns:
+        return ready
+    if state.execution_mode == "yolo" or is_by_rule:
+        return CheckedCall(_refuse(ready.call, describe_repetition(turns, length)))
+    why = _REPEATED.format(times=format_turn_count(turns, length))
+    return CheckedCall(ask_again(ready.call, now.binding, why))
 
 
 def _judge_real_paths(
@@ -135,7 +139,7 @@ def fits_approval(looked: CheckedCall, prepared: Prepared | ToolOutcome | None, 
     return pre_images_fit(prepared.changes, looked.seen)
 
 
-async def _what_changed(
+async def _describe_changes(
     call: PendingCall,
     bound: ApprovalFingerprint,
     now: ApprovalFingerprint,
@@ -166,7 +170,7 @@ async def _changes_before(call: PendingCall, state: ApplicationState, ports: Por
     return changes
 
 
-async def _repetition(
+async def _find_repetition(
     now: PendingCall, state: ApplicationState, ports: Ports, is_by_rule: bool
 ) -> tuple[int, int]:
     """Return the turns and the length of the cycle that the call continues, or (0, 0) if the call may run."""
@@ -295,20 +299,20 @@ def find_cycle(
     `polled`: the tools whose calls may repeat. These calls are ignored.
     """
     asking = history.requesting_message
-    rounds = list(islice(_rounds(history, asking, polled), longest))
+    rounds = list(islice(_group_by_message(history, asking, polled), longest))
     together = len(asking.tool_uses) if asking is not None else 1
     in_rounds = sum(map(len, rounds))
     if together <= in_rounds and not any(past.is_of(call) for calls in rounds for past in calls):
         return None
     lengths = sorted({1, together, *accumulate(map(len, rounds))})
-    newest = list(islice(chain.from_iterable(_rounds(history, asking, polled)), 2 * lengths[-1]))
+    newest = list(islice(chain.from_iterable(_group_by_message(history, asking, polled)), 2 * lengths[-1]))
     place = next((at for at, past in enumerate(newest[: lengths[-1]]) if past.is_of(call)), None)
     if place is None:
         return None
     for length in lengths:
         if place >= length or len(newest) < 2 * length:
             continue
-        turns = _turns(chain.from_iterable(_rounds(history, asking, polled)), length)
+        turns = _count_equal_turns(chain.from_iterable(_group_by_message(history, asking, polled)), length)
         if turns >= MOST_IN_A_ROW:
             return Cycle(length, turns, (newest[place].call_id, newest[place + length].call_id))
     return None
@@ -332,14 +336,14 @@ def _count_refused_rounds(history: Transcript, denied: bool) -> int:
     `denied`: a denied call counts as refused, too.
     """
     count = 0
-    for calls in islice(_rounds(history, asking=None), MOST_REFUSED_ROUNDS):
+    for calls in islice(_group_by_message(history, asking=None), MOST_REFUSED_ROUNDS):
         if not all(past.is_refused or (denied and past.outcome == "denied") for past in calls):
             break
         count += 1
     return count
 
 
-def _turns(past: Iterable[_Past], length: int) -> int:
+def _count_equal_turns(past: Iterable[_Past], length: int) -> int:
     """Count the equal turns of `length` calls, newest first. The first turn counts."""
     turn: list[_Past] = []
     count = 0
@@ -354,7 +358,7 @@ def _turns(past: Iterable[_Past], length: int) -> int:
     return count // length
 
 
-def _rounds(
+def _group_by_message(
     history: Transcript, asking: Message | None, polled: Set[str] = frozenset()
 ) -> Iterator[list[_Past]]:
     """Yield the calls of each message since the person's last message, newest first. `asking` is left out."""

@@ -370,7 +370,7 @@ def _cut_middle(text: str, call_id: str, size_bytes: int, tools: Toolbox, is_who
 
     `is_whole`: the store keeps exactly this text, so row numbers mean the same there.
     """
-    head, tail = _ends(text, size_bytes)
+    head, tail = _take_ends(text, size_bytes)
     left_out = len(text) - len(head) - len(tail)
     reader = format_read_call(tools, call_id, _row_after(head) if is_whole else 1)
     how = f": {reader}" if reader else ""
@@ -380,10 +380,10 @@ def _cut_middle(text: str, call_id: str, size_bytes: int, tools: Toolbox, is_who
 
 def _row_after(head: str) -> int:
     """Return the number of the first row that `head` does not contain completely."""
-    return len(rows_of(head)) + head.endswith("\n")
+    return len(split_rows(head)) + head.endswith("\n")
 
 
-def _ends(text: str, size_bytes: int) -> tuple[str, str]:
+def _take_ends(text: str, size_bytes: int) -> tuple[str, str]:
     first = int(size_bytes * _HEAD_SHARE)
     return _take_beginning(text, first), _take_end(text, size_bytes - first)
 
@@ -400,9 +400,9 @@ def _take_end(text: str, size_bytes: int) -> str:
     return kept if snap < 0 else kept[snap + 1 :]
 
 
-def rows_of(text: str) -> list[str]:
+def split_rows(text: str) -> list[str]:
     """Split a stored text into rows. A row is a line; longer lines are split at `MAX_ROW_CHARACTERS`."""
-    return [row for line in _lines(text) for row in _pieces(line)]
+    return [row for line in _lines(text) for row in _split_line(line)]
 
 
 def _lines(text: str) -> list[str]:
@@ -410,7 +410,7 @@ def _lines(text: str) -> list[str]:
     return lines[:-1] if lines[-1] == "" else lines
 
 
-def _pieces(line: str) -> Iterator[str]:
+def _split_line(line: str) -> Iterator[str]:
     if len(line) <= MAX_ROW_CHARACTERS:
         yield line
         return

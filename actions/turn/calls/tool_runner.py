@@ -186,7 +186,7 @@ class ToolRunner:
         self, call: PendingCall, looked: CheckedCall, emit: Callable[[str], None], nested: NestsCalls | None
     ) -> ToolContext:
         context = replace(
-            context_of(self._ports, call, emit),
+            make_context(self._ports, call, emit),
             reach=self._ports.places.scope(looked.leads),
             results=self._bind_kept_results(),
             is_walled=looked.is_walled,
@@ -332,7 +332,7 @@ def runs_concurrently(call: PendingCall, ports: Ports) -> bool:
     return tool is not None and tool.traits.runs_concurrently
 
 
-def context_of(ports: Ports, call: PendingCall, emit: Callable[[str], None]) -> ToolContext:
+def make_context(ports: Ports, call: PendingCall, emit: Callable[[str], None]) -> ToolContext:
     return ToolContext(
         call_id=call.call_id,
         cwd=ports.places.cwd,

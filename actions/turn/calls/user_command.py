@@ -27,7 +27,7 @@ class OwnCall(NamedTuple):
     """A JSON object."""
 
 
-def shell_of(toolbox: Toolbox) -> Tool | None:
+def find_shell_tool(toolbox: Toolbox) -> Tool | None:
     """Return the tool that runs shell commands, or None if there is none."""
     return next((tool for tool in toolbox.values() if tool.traits.runs_commands), None)
 
@@ -47,11 +47,11 @@ async def propose_user_command(
     """
     shown = masked
     if own is None:
-        tool, command = shell_of(ports.toolbox), parse_shell_command(masked) or ""
+        tool, command = find_shell_tool(ports.toolbox), parse_shell_command(masked) or ""
         assert tool is not None, "a session without a shell tool got a shell command"
         own, shown = OwnCall(tool.spec.name, _arguments(tool, command)), f"!{command}"
     use = ToolUse(
-        call_id=_free_id(state, ports),
+        call_id=find_free_id("own", state, ports),
         tool=own.tool,
         arguments=own.arguments,
         masked=bool(find_placeholder(parse_json_object(own.arguments))),
@@ -71,7 +71,7 @@ def _arguments(tool: Tool, command: str) -> str:
     return json.dumps({tool.traits.subject: command}, ensure_ascii=False)
 
 
-def _free_id(state: ApplicationState, ports: Ports) -> str:
-    """Return an unused call id. A replay computes the same id."""
+def find_free_id(prefix: str, state: ApplicationState, ports: Ports) -> str:
+    """Return an unused call id that begins with `prefix`. A replay computes the same id."""
     first = len(state.chat_history)
-    return next(found for n in count(first) if not ports.journal.has_call(found := f"own-{n}"))
+    return next(found for n in count(first) if not ports.journal.has_call(found := f"{prefix}-{n}"))

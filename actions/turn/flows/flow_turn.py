@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from typing import Any
 
@@ -24,13 +23,14 @@ from ...ports.message_router import RoutedMessage
 from ...ports.sub_agents import remove_reference
 from ..burr_action import Changes
 from ..calls.proposals import propose_own
+from ..calls.user_command import find_free_id
 from ..commands import answer_command
 from ..output.answer_check import is_free
 from ..run_end import ask_hooks_to_continue
 from .flow_templates import BadResult, fill_answer, fill_failure
 
 _ANSWERS = ("reply", "tool", "agent", "skill_agent", "plan")
-"""What has an answer of its own form."""
+"""The kinds of flows whose answer has a form of its own, instead of the output type of the run."""
 MOST_CHARS = 10_000
 """A longer message starts no flow."""
 
@@ -106,7 +106,7 @@ async def begin_flow(routed: RoutedMessage, state: ApplicationState, ports: Port
 async def _propose(routed: RoutedMessage, state: ApplicationState, ports: Ports) -> Changes:
     """Propose the call of a flow: the gate judges it like a model's call."""
     use = ToolUse(
-        call_id=_free_id(state, ports),
+        call_id=find_free_id("flow", state, ports),
         tool=routed.match.target,
         arguments=routed.arguments,
         masked=bool(find_placeholder(parse_json_object(routed.arguments))),
@@ -114,12 +114,6 @@ async def _propose(routed: RoutedMessage, state: ApplicationState, ports: Ports)
     call = await propose_own(use, ports, state, "flow")
     ports.emit(ToolRequested(call.call_id, call.tool, call.arguments))
     return {"workflow_mode": "ops", "pending_tool_calls": (call,)}
-
-
-def _free_id(state: ApplicationState, ports: Ports) -> str:
-    """Return an unused call id. A replay computes the same id."""
-    first = len(state.chat_history)
-    return next(found for n in itertools.count(first) if not ports.journal.has_call(found := f"flow-{n}"))
 
 
 def _plan(routed: RoutedMessage, state: ApplicationState, ports: Ports) -> Changes:

@@ -83,25 +83,25 @@ class RegexParser:
     def parse(self) -> Node:
         if self.text.startswith("(?i)"):
             self.ignores_case, self.at = True, 4
-        tree = self._either()
+        tree = self._parse_either()
         if self.at < len(self.text):
             raise BadRegex("a closing parenthesis has no opening one")
         return tree
 
-    def _either(self) -> Node:
+    def _parse_either(self) -> Node:
         self._depth += 1
         if self._depth > _MOST_DEPTH:
             raise BadRegex(f"its groups are nested more than {_MOST_DEPTH} deep")
-        ways = [self._sequence()]
+        ways = [self._parse_sequence()]
         while self._take("|"):
-            ways.append(self._sequence())
+            ways.append(self._parse_sequence())
         self._depth -= 1
         return ways[0] if len(ways) == 1 else Either(tuple(ways))
 
-    def _sequence(self) -> Node:
+    def _parse_sequence(self) -> Node:
         parts: list[Node] = []
         while self.at < len(self.text) and self.text[self.at] not in "|)":
-            parts.append(self._repeat(self._atom()))
+            parts.append(self._repeat(self._parse_atom()))
         return Series(tuple(parts))
 
     def _repeat(self, part: Node) -> Node:
@@ -132,12 +132,12 @@ class RegexParser:
             raise BadRegex(f"{found[0]} is not possible: at most {_MOST_REPEATS}, the smaller number first")
         return least, most
 
-    def _atom(self) -> Node:
+    def _parse_atom(self) -> Node:
         char = self.text[self.at]
         self.at += 1
         match char:
             case "(":
-                return self._group()
+                return self._parse_group()
             case "[":
                 return self._set()
             case "\\":
@@ -151,15 +151,15 @@ class RegexParser:
             case "*" | "+" | "?":
                 raise BadRegex(f"there is nothing that {char} could repeat")
             case _:
-                return self._literal(char)
+                return self._make_literal(char)
 
-    def _literal(self, char: str) -> Char:
+    def _make_literal(self, char: str) -> Char:
         if self.ignores_case and char.lower() != char.upper():
             low = char.lower()
             return Char(lambda other: other.lower() == low, low)
         return Char(lambda other: other == char, char)
 
-    def _group(self) -> Node:
+    def _parse_group(self) -> Node:
         number = 0
         if self._take("?:"):
             pass
@@ -174,7 +174,7 @@ class RegexParser:
             raise BadRegex(f"{what} is not possible: it could take too long, or is not supported")
         else:
             number = self.groups = self.groups + 1
-        part = self._either()
+        part = self._parse_either()
         if not self._take(")"):
             raise BadRegex("a group is not closed")
         return GroupNode(part, number) if number else part
@@ -188,7 +188,7 @@ class RegexParser:
             return Char(_CLASSES[char])
         if char in _ASSERTIONS:
             return Assertion(_ASSERTIONS[char])
-        return self._literal(self._unescape(char))
+        return self._make_literal(self._unescape(char))
 
     def _unescape(self, char: str) -> str:
         if char in _ESCAPED:
@@ -205,19 +205,19 @@ class RegexParser:
         while is_first or not self._take("]"):
             if self.at >= len(self.text):
                 raise BadRegex("a set of characters is not closed")
-            tests.append(self._member())
+            tests.append(self._parse_member())
             is_first = False
         found = tuple(tests)
         return Char(lambda char: any(test(char) for test in found) is not is_negated)
 
-    def _member(self) -> CharTest:
+    def _parse_member(self) -> CharTest:
         """Return the test of one character, class or range of a set."""
         first = self._set_char()
         if not isinstance(first, str):
             return first
         is_range = self.text.startswith("-", self.at) and not self.text.startswith("-]", self.at)
         if not is_range:
-            return self._literal(first).test
+            return self._make_literal(first).test
         self.at += 1
         last = self._set_char() if self.at < len(self.text) else ""
         if not isinstance(last, str) or last < first:

@@ -66,7 +66,7 @@ def read_answer(output: OutputFormat, text: str) -> ReadAnswer:
     fenced = _FENCED.fullmatch(text)
     inner = (fenced[1] if fenced else text).strip()
     try:
-        given = json.loads(inner, parse_constant=refuse_json_constant, parse_float=_finite)
+        given = json.loads(inner, parse_constant=refuse_json_constant, parse_float=_parse_finite)
     except (ValueError, RecursionError) as error:
         reason = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
         return ReadAnswer(text, problem=f"it is not JSON ({reason}).")
@@ -75,7 +75,7 @@ def read_answer(output: OutputFormat, text: str) -> ReadAnswer:
     return ReadAnswer(inner if value == given else json.dumps(value, ensure_ascii=False), value, problem)
 
 
-def _finite(written: str) -> float:
+def _parse_finite(written: str) -> float:
     number = float(written)
     return number if isfinite(number) else refuse_json_constant(written)
 
@@ -119,7 +119,7 @@ def find_repair_tool(state: ApplicationState, ports: Ports) -> str | None:
 
 def refuse_further_tries(state: ApplicationState, ports: Ports) -> None:
     """Raise `OutputInvalid` or `DoneToolNotCalled` after the last allowed rejection."""
-    if state.rejected_answers <= _most_rejections(ports):
+    if state.rejected_answers <= _get_rejection_limit(ports):
         return
     answer, correction = list(state.chat_history)[-2:]
     raw = answer.text or next((use.arguments for use in answer.tool_uses), "")
@@ -140,7 +140,7 @@ def refuse_further_tries(state: ApplicationState, ports: Ports) -> None:
     )
 
 
-def _most_rejections(ports: Ports) -> int:
+def _get_rejection_limit(ports: Ports) -> int:
     if ports.inputs.validate is not None:
         return MOST_VALIDATIONS
     return MOST_REMINDERS if is_ended_by_tool(ports) else MOST_REPAIRS
@@ -148,7 +148,7 @@ def _most_rejections(ports: Ports) -> int:
 
 def allow_another_try(state: ApplicationState, ports: Ports) -> Changes:
     """Return the changes by which a resume allows one more try after the last rejection."""
-    most = _most_rejections(ports)
+    most = _get_rejection_limit(ports)
     return {"rejected_answers": most} if state.rejected_answers > most else {}
 
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 from ....state.session import OutputSchema
 from ...ports import build_object_schema
 from .json_schema import BadSchema, Schema, problems, require_schema, resolve
-from .strict_schema import NOT_SENT, NotStrict, definitions_of, strict
+from .strict_schema import NOT_SENT, NotStrict, definitions_of, make_strict
 
 CheckValue = Callable[[Any], str]
 """A function that returns why a JSON value is not a valid answer, or an empty text if it is valid."""
@@ -38,7 +38,7 @@ class OutputFormat:
         root = self.object_schema
         if self.wants_strict:
             try:
-                return strict(root), True
+                return make_strict(root), True
             except (NotStrict, BadSchema):
                 pass
         return root, False

@@ -35,7 +35,9 @@ def problems(schema: Schema, value: Any) -> list[str]:
     """Return the first few reasons why a JSON value does not match a schema; empty if it matches."""
     try:
         errors = _validator(schema).iter_errors(value)
-        return [problem for _, problem in zip(range(MOST_PROBLEMS), map(_problem, errors), strict=False)]
+        return [
+            problem for _, problem in zip(range(MOST_PROBLEMS), map(_describe_error, errors), strict=False)
+        ]
     except ValueError as error:
         return [f"it cannot be checked: {_first_line(error)}"]
 
@@ -47,7 +49,8 @@ def _validator(schema: Schema, mask: str | None = "it") -> Any:
     try:
         return validator_for(dict(schema), mask=mask, offline=True, pattern_options=patterns)
     except ValidationError as error:
-        raise BadSchema(f"{_place(error.instance_path) or 'its root'}: {_first_line(error)}") from None
+        place = format_value_path(error.instance_path, "its root")
+        raise BadSchema(f"{place}: {_first_line(error)}") from None
     except (ValueError, RecursionError) as error:
         raise BadSchema(_first_line(error)) from None
 
@@ -56,24 +59,25 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0][:_MOST_CHARS]
 
 
-def _problem(error: ValidationError) -> str:
-    nearest = _nearest(error)
-    return f"{_place(nearest.instance_path) or 'the answer'}: {nearest.message[:_MOST_CHARS]}"
+def _describe_error(error: ValidationError) -> str:
+    nearest = _find_nearest(error)
+    return f"{format_value_path(nearest.instance_path)}: {nearest.message[:_MOST_CHARS]}"
 
 
-def _nearest(error: ValidationError) -> ValidationError:
+def _find_nearest(error: ValidationError) -> ValidationError:
     """Return the error for a value that matches none of several forms: that of the form whose error is
     deepest.
     """
     forms = cast("Iterable[Sequence[ValidationError]]", getattr(error.kind, "context", ()))
     inside = [form[0] for form in forms if form and len(form[0].instance_path) > len(error.instance_path)]
     deepest = max(inside, key=lambda one: len(one.instance_path), default=None)
-    return error if deepest is None else _nearest(deepest)
+    return error if deepest is None else _find_nearest(deepest)
 
 
-def _place(path: Sequence[str | int]) -> str:
+def format_value_path(path: Sequence[str | int], root: str = "the answer") -> str:
+    """Return the path of a value as in `steps[2].name`; `root` is the name of the whole value."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return "".join(parts).removeprefix(".")
+    return "".join(parts).removeprefix(".") or root
 
 
 def resolve(schema: Any, root: Schema) -> Any:
@@ -85,11 +89,11 @@ def resolve(schema: Any, root: Schema) -> Any:
         if ref in seen:
             raise BadSchema(f"the reference {ref} refers to itself")
         seen.add(ref)
-        schema = _target(ref, root)
+        schema = _resolve_target(ref, root)
     return cast(Any, schema)
 
 
-def _target(ref: str, root: Schema) -> Any:
+def _resolve_target(ref: str, root: Schema) -> Any:
     if ref != "#" and not ref.startswith("#/"):
         raise BadSchema(f"the reference {ref} is not a path in the schema")
     found: Any = root

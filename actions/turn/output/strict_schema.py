@@ -19,16 +19,16 @@ class NotStrict(Exception):
     """No provider can enforce the schema exactly."""
 
 
-def strict(root: Schema) -> Schema:
+def make_strict(root: Schema) -> Schema:
     """Return the strict schema: every object is closed, and every field is required. Optional fields may be
     null.
 
     Raises `NotStrict` if the result would have another meaning.
     """
-    return cast(Schema, _strict(root, root))
+    return cast(Schema, _make_strict(root, root))
 
 
-def _strict(schema: Any, root: Schema) -> Any:
+def _make_strict(schema: Any, root: Schema) -> Any:
     if not isinstance(schema, dict):
         raise NotStrict
     fields = {name: value for name, value in cast(Schema, schema).items() if name not in NOT_SENT}
@@ -36,15 +36,15 @@ def _strict(schema: Any, root: Schema) -> Any:
         raise NotStrict
     for name in ("$defs", "definitions"):
         if name in fields:
-            fields[name] = {key: _strict(each, root) for key, each in fields[name].items()}
+            fields[name] = {key: _make_strict(each, root) for key, each in fields[name].items()}
     if "$ref" in fields:
         return _strict_reference(fields)
     if "oneOf" in fields:
         fields["anyOf"] = [*fields.get("anyOf", ()), *fields.pop("oneOf")]
     if "anyOf" in fields:
-        fields["anyOf"] = [_strict(each, root) for each in fields["anyOf"]]
+        fields["anyOf"] = [_make_strict(each, root) for each in fields["anyOf"]]
     if "items" in fields:
-        fields["items"] = _strict(fields["items"], root)
+        fields["items"] = _make_strict(fields["items"], root)
     is_object = fields.get("type") == "object" or "properties" in fields
     return _close_object(fields, root) if is_object else fields
 
@@ -75,13 +75,15 @@ def _close_object(fields: dict[str, Any], root: Schema) -> dict[str, Any]:
     if not required <= known.keys():
         raise NotStrict
     inner = {
-        name: _strict(each, root) if name in required else _nullable(_strict(each, root), each, root)
+        name: _make_strict(each, root)
+        if name in required
+        else _make_nullable(_make_strict(each, root), each, root)
         for name, each in known.items()
     }
     return {**fields, "properties": inner, "required": list(inner), "additionalProperties": False}
 
 
-def _nullable(made: dict[str, Any], given: Any, root: Schema) -> dict[str, Any]:
+def _make_nullable(made: dict[str, Any], given: Any, root: Schema) -> dict[str, Any]:
     if takes_null(given, root):
         return made
     if "anyOf" in made and len(made["anyOf"]) > 1:
@@ -108,13 +110,13 @@ def without_added_nulls(schema: Any, value: Any, root: Schema) -> Any:
     if the given schema does not allow it.
     """
     if isinstance(value, list):
-        forms = [one["items"] for one in _forms(schema, root) if isinstance(one.get("items"), dict)]
+        forms = [one["items"] for one in _list_forms(schema, root) if isinstance(one.get("items"), dict)]
         whole: Any = {"anyOf": forms} if forms else True
         return [without_added_nulls(whole, each, root) for each in cast("list[Any]", value)]
     if not isinstance(value, dict):
         return value
     kept: dict[str, Any] = {}
-    forms = [one for one in _forms(schema, root) if isinstance(one.get("properties"), dict)]
+    forms = [one for one in _list_forms(schema, root) if isinstance(one.get("properties"), dict)]
     for name, inner in cast("dict[str, Any]", value).items():
         known = [one for one in forms if name in one["properties"]]
         given = [one["properties"][name] for one in known]
@@ -125,7 +127,7 @@ def without_added_nulls(schema: Any, value: Any, root: Schema) -> Any:
     return kept
 
 
-def _forms(schema: Any, root: Schema, depth: int = 0) -> list[Mapping[str, Any]]:
+def _list_forms(schema: Any, root: Schema, depth: int = 0) -> list[Mapping[str, Any]]:
     """Return the schemas that a value may match, with all choices and references resolved."""
     try:
         schema = resolve(schema, root)
@@ -135,4 +137,4 @@ def _forms(schema: Any, root: Schema, depth: int = 0) -> list[Mapping[str, Any]]
         return []
     fields = cast("dict[str, Any]", schema)
     inner = [each for key in ("anyOf", "oneOf", "allOf") for each in fields.get(key, ())]
-    return [fields, *(form for each in inner for form in _forms(each, root, depth + 1))]
+    return [fields, *(form for each in inner for form in _list_forms(each, root, depth + 1))]

@@ -11,7 +11,7 @@ from typing_extensions import TypeForm
 
 from ....state.errors import UsageError
 from .format import OutputFormat, output_format, output_schema
-from .json_schema import MOST_PROBLEMS, BadSchema
+from .json_schema import MOST_PROBLEMS, BadSchema, format_value_path
 
 T = TypeVar("T")
 
@@ -46,12 +46,7 @@ def output_format_of(kind: TypeForm[T], name: str = "") -> TypedOutput[T]:
             parse(value)
         except ValidationError as error:
             found = error.errors(include_url=False, include_context=False)[:MOST_PROBLEMS]
-            return "; ".join(f"{_place(one['loc'])}: {one['msg']}" for one in found)
+            return "; ".join(f"{format_value_path(one['loc'])}: {one['msg']}" for one in found)
         return ""
 
     return TypedOutput(output_format(stored, check), parse)
-
-
-def _place(loc: tuple[int | str, ...]) -> str:
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)
-    return "".join(parts).lstrip(".") or "the answer"

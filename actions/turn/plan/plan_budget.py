@@ -14,7 +14,7 @@ _GO_ON = "Resume to give it the same amount again, or send a message, which ends
 
 
 class _Count(NamedTuple):
-    """What one budget limits, and what was used of it."""
+    """The limit of one budget, and how much of it was used."""
 
     field: str
     """The field of `PlanUsage` with what is counted."""

@@ -5,7 +5,7 @@ from ....state.conversation.messages import Message, assistant_message
 from ...ports import Ports, Reply
 from ...ports.events import MessageAdded, ToolRequested
 from ..burr_action import Changes
-from ..calls.proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
+from ..calls.proposals import answer_all, count_bad_rounds, make_ids_unique, propose, record_wishes
 from ..model_call import CALL_READS, CutReply, KeptReply, apply_reply, ask, overflow
 from ..session_page import show_page
 from ..steering import STEERING_FIELDS, take_steering
@@ -40,7 +40,7 @@ async def take_turn(
     reply = await ask(before, ports, histories, kept=kept)
     if reply is None:
         return overflow(before, action)
-    message = with_unique_ids(reply.message, ports)
+    message = make_ids_unique(reply.message, ports)
     changes = await _judge(before, ports, step, reply, message)
     await record_wishes(message, changes["pending_tool_calls"], ports)
     if message.text:

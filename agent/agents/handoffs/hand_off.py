@@ -37,11 +37,11 @@ _TOO_MANY = (
 
 @dataclass(frozen=True, slots=True)
 class HandOffOrder:
-    """What a call asks for."""
+    """The arguments of one call of the tool `hand_off`."""
 
     agent: str
     message: str
-    """For the agent; empty in a call that passes on what the user wrote."""
+    """The message for the agent; empty in a call that passes on the user's own message."""
 
 
 async def hand_off(
@@ -176,7 +176,7 @@ class _Conversation:
         return replace(target, handoffs=(HandoffDefinition(agent=back), *(target.handoffs or of_first)))
 
     def _return_to_first(self, text: str, outcome: Literal["ok", "error"] = "ok") -> ToolOutcome:
-        """Return an outcome with which the agent of the session goes on."""
+        """Return the outcome of a call after which the first agent continues the conversation."""
         self._parent.ports.emit(Notice(f"{self._name} has the conversation."))
         back = HandOff(agent="", count=self._count)
         return ToolOutcome(outcome, text.strip(), hand_off=back, usage=self._usage)

@@ -1,4 +1,4 @@
-"""Selects what of a conversation an agent gets that the conversation is handed to."""
+"""Selects the messages of a conversation that the next agent gets with a hand-off."""
 
 from __future__ import annotations
 

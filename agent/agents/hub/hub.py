@@ -152,7 +152,7 @@ class MessageHub(Talk):
             await self._stack.aclose()
 
     def _begin(self, stack: AsyncExitStack, record: HubRecord) -> None:
-        """Begin a block as a new object does, so that another process can repeat it."""
+        """Reset the state of the object, so that each block can be repeated by another process."""
         self._stack, self._record, self._is_open = stack, record, True
         self._names, self._position = list(self._declared), 0
         self.groups.clear()
@@ -164,7 +164,7 @@ class MessageHub(Talk):
             member.close()
 
     async def _end_block(self) -> None:
-        """Store what the participants have still to hear; then the block is over."""
+        """Store the queued messages of all participants, and mark the block as ended."""
         for member in self.members.values():
             await member.catch_up(self._stack)
         if self.record.find("ended", "") is None:
@@ -182,7 +182,7 @@ class MessageHub(Talk):
         return member
 
     def _deliver(self, member: Member, entries: Iterable[HubEntry]) -> None:
-        """Keep entries for a member that hears them."""
+        """Queue the entries that a member hears."""
         for entry in entries:
             if member.name in entry.to:
                 member.give(entry)

@@ -27,25 +27,25 @@ if TYPE_CHECKING:
     from ...sdk.agent import Agent
 
 _NAMESPACE = uuid.UUID("0d3f7a52-52f4-4a3f-8a3e-9d0f6b1c2e44")
-"""Of the ids of participants' sessions; stored sessions depend on it."""
+"""The namespace of the ids of participants' sessions. Stored sessions depend on it."""
 _OF_SESSIONS = ("message_history", "session_id", *SessionArguments.__annotations__)
 """Arguments of a run that a turn of a hub does not take."""
 
 
 @dataclass(frozen=True, slots=True)
 class HubMessage:
-    """What a participant answered."""
+    """The answer of a participant."""
 
     name: str
     text: str
     output: Any
-    """A value of the output type of the run or the agent; without one, the text."""
+    """The answer as a value of the output type of the run or the agent; without a type, its text."""
     number: int
     """Its place in the record of the hub."""
 
 
 class Member:
-    """An agent in a hub, with the messages that it has still to hear."""
+    """An agent in a hub, with a queue of messages that its session does not contain yet."""
 
     def __init__(self, agent: Agent[Any], hub_id: str) -> None:
         self.agent = agent
@@ -56,11 +56,11 @@ class Member:
 
     @property
     def is_between_turns(self) -> bool:
-        """Whether its session is open, and no turn of it."""
+        """Whether the member's session is open and has no open turn."""
         return self._session is not None and self._session.opened.next_action == "prompt"
 
     def give(self, entry: HubEntry) -> None:
-        """Keep a message, which its history gets with its next turn, or at the end of the block."""
+        """Queue a message: the member's history gets it with its next turn, or at the end of the block."""
         self._unobserved.append(entry)
 
     async def open(self, stack: AsyncExitStack) -> AgentSession[Any]:
@@ -76,11 +76,11 @@ class Member:
         self.forget()
 
     def forget(self) -> None:
-        """Forget the messages that it has still to hear."""
+        """Drop the queued messages."""
         self._unobserved.clear()
 
     async def catch_up(self, stack: AsyncExitStack) -> None:
-        """Store what it has still to hear, in one step. An open turn gets it later."""
+        """Store the queued messages in one step. A member with an open turn gets them later."""
         if not self._unobserved:
             return
         session = (await self.open(stack)).opened
@@ -91,7 +91,7 @@ class Member:
     async def answer(
         self, stack: AsyncExitStack, turn: str, message: str, request: RunRequest[Any]
     ) -> RunFinished:
-        """Answer a message after everything that it has still to hear; go on with a turn that has begun.
+        """Answer a message after the queued messages; continue a turn that has begun.
 
         Raises `RunFailed` unless the turn ends with an answer.
         """
@@ -114,13 +114,13 @@ class Member:
         return end
 
     def find_type(self, request: RunRequest[Any]) -> TypedOutput[Any] | None:
-        """Return the type of its answer; None: a text."""
+        """Return the output type of the member's agent; None if its answer is a text."""
         if request.typed is not None or request.is_text:
             return request.typed
         return parse_output_type(self.agent.output)
 
     def _drop_observed(self, session: AgentSession[Any]) -> None:
-        """Forget the messages that its history has."""
+        """Drop the queued messages that the member's history contains already."""
         position = session.opened.state.hub_position
         while self._unobserved and self._unobserved[0].number <= position:
             self._unobserved.popleft()

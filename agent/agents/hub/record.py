@@ -30,7 +30,7 @@ TurnKind = Literal["spoke", "answered", "all"]
 """`all`: all participants answer the program at the same time."""
 _DETAILS = "sandbur.hub.entry"
 _MOST_CHARS = 2000
-"""Of the message and of the hint of a stored error."""
+"""The most characters of the message and of the hint of a stored error."""
 _DID = {
     "began": "began with other participants",
     "announced": "made an announcement",
@@ -65,12 +65,12 @@ class HubEntry:
     number: int = 0
     kind: EntryKind
     name: str = ""
-    """Whose it is: the participant, or the name that an announcement has."""
+    """The participant that spoke, or the name of the speaker of an announcement."""
     text: str = ""
     to: tuple[str, ...] = ()
-    """The participants that hear it."""
+    """The participants that hear the entry."""
     asked: str = ""
-    """A digest of what the program asked for, by which a repeated operation is known."""
+    """A digest of the operation and its arguments, which identifies a repetition of the operation."""
     output: tuple[Any, ...] = field(default=())
     """The JSON value of the answer; empty if the answer is a text. Of a failure: a `TurnFailure`."""
 
@@ -93,7 +93,7 @@ class HubEntry:
 
 
 class TurnFailure(TypedDict):
-    """What the entry of a failed turn has besides its text. Stored sessions depend on it."""
+    """The further fields of the entry of a failed turn. Stored sessions depend on them."""
 
     turn: TurnKind
     error: str
@@ -122,7 +122,7 @@ class HubRecord:
 
     @property
     def passed(self) -> list[HubEntry]:
-        """The entries up to where the program is: in a repeated block without those still to come."""
+        """The entries up to the present operation: in a repeated block, without those not yet repeated."""
         return self.entries[: len(self.entries) - len(self._repeated)]
 
     @property
@@ -136,7 +136,7 @@ class HubRecord:
             await self.add(HubEntry(kind="ended", text="The block was given up."))
 
     def find(self, kind: EntryKind, asked: str, name: str | None = None) -> HubEntry | None:
-        """Return the entry of an operation that is repeated; None: it is new.
+        """Return the entry of a repeated operation; None if the operation is new.
 
         Raises `UsageError` if the program did something else at this place.
         """
@@ -158,9 +158,9 @@ class HubRecord:
             raise _make_error(self._repeated.popleft())
 
     def keep_failure(self, turn: TurnKind, asked: str, name: str, error: BaseException, number: int) -> None:
-        """Keep a turn that failed. Of participants that answer at the same time, the first one counts.
+        """Keep a turn that failed; if participants that answer at the same time fail, the first failure.
 
-        `number` is that in the id of the turn; 0: the turn has ended.
+        `number` is part of the id of the turn; 0: the turn has ended.
         """
         if self._failure is None:
             what, text, hint = _describe_error(error)

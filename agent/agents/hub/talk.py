@@ -32,7 +32,7 @@ class HubCore(Protocol):
     def id(self) -> str: ...
     @property
     def lock(self) -> HubLock:
-        """Held during an operation: one speaks at a time."""
+        """The lock that each operation of the hub holds, so that operations do not overlap."""
         ...
 
     @property
@@ -90,7 +90,7 @@ class Participant:
 
 
 class Talk:
-    """Participants that hear each other: those of a hub, or some of them."""
+    """Participants that hear each other: all participants of a hub, or a group of them."""
 
     def __init__(self, hub: HubCore, names: list[str], order: Any) -> None:
         self._hub = hub
@@ -171,7 +171,7 @@ class Talk:
 
         Raises `RunFailed` if it does not answer; in the declared order it is the next one again then.
         """
-        return await self._next(message, check_turn(message, output, options))
+        return await self._run_next_turn(message, check_turn(message, output, options))
 
     async def run(
         self,
@@ -183,7 +183,7 @@ class Talk:
     ) -> list[HubMessage]:
         """Let participants speak one after the other, as many as there are times `rounds`.
 
-        One that is removed in a round, and has not spoken in it, is one turn less.
+        If a participant is removed before its turn in a round, the round has one turn less.
         """
         if type(rounds) is not int or rounds < 0:
             raise WrongType(f"`rounds` is a whole number, not {reprlib.repr(rounds)}.", "Write hub.run(2).")
@@ -219,7 +219,7 @@ class Talk:
             return turns < len(spoken | present.intersection(self._names))
 
         while is_due():
-            one = await self._next(message, request, is_due)
+            one = await self._run_next_turn(message, request, is_due)
             if one is None:
                 return not is_due()
             messages.append(one)
@@ -227,7 +227,7 @@ class Talk:
             turns += 1
         return True
 
-    async def _next(
+    async def _run_next_turn(
         self, message: str, request: RunRequest[Any], is_due: Callable[[], bool] = lambda: True
     ) -> HubMessage | None:
         """Let the next participant speak. None: the order ends the talk, or no turn is due any more."""

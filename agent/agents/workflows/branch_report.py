@@ -41,7 +41,7 @@ class BranchReport(Record):
     error: str = Field(default="", exclude_if=lambda text: not text)
     is_escalated: bool = Field(default=False, exclude_if=lambda is_so: not is_so)
     ends_round: bool = Field(default=False, exclude_if=lambda ends: not ends)
-    """Whether the branches beside it were stopped because of it."""
+    """Whether the result of this branch stopped the other branches."""
 
     @property
     def is_answer(self) -> bool:
@@ -73,8 +73,10 @@ def make_report(child: Session, end: RunFinished) -> BranchReport:
 
 
 def _is_escalated(child: Session) -> bool:
-    """Return whether a branch ended its run by `escalate`. A repeated agent ends what stands around the
-    repetition."""
+    """Return whether a branch ended its run by `escalate`.
+
+    In a repeated agent, it ends the workflow around the repetition.
+    """
     history = child.state.chat_history
     if child.settings.is_repetition:
         last = _find_last_results(history)

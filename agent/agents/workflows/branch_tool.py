@@ -72,7 +72,7 @@ class Round:
 
     def __init__(self, logic: WorkflowLogic) -> None:
         self.is_decided = False
-        """Whether the branches that have not ended are not needed."""
+        """Whether the branches that still run are no longer needed."""
         self.error: SandburError | None = None
         """The failure of a branch, which ends the run; the other branches go on in the next one."""
         self.running: set[_RunningBranch] = set()

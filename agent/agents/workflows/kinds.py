@@ -209,7 +209,7 @@ class Vote(Workflow[Any]):
     the same. The vote ends as soon as the agents that still run cannot change it.
 
     Args:
-        agents: The agents. The output is the answer as the first of them gave it that voted so.
+        agents: The agents. The output is the winning answer in the words of the first agent that gave it.
         key: A function of an output that returns what is compared.
         quorum: How many equal answers are needed; with fewer the run fails.
         ties: `first`: the answer whose first voter comes first in `agents`. `fail`: the run fails.

@@ -1,4 +1,4 @@
-"""What each kind of workflow does next, as a function of what it has done: code in the place of a model."""
+"""Computes the next step of each kind of workflow from its history: code takes the place of a model."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class WorkflowLogic(ABC):
         )
 
     def check_members(self, turn: WorkflowTurn) -> None:
-        """Raise `WorkflowFailed` if the newest calls are of agents that the workflow does not have now."""
+        """Raise `WorkflowFailed` if the workflow no longer has an agent of the newest calls."""
         for use in turn.newest_uses:
             self.find_member(BranchArguments.model_validate_json(use.arguments))
 
@@ -215,7 +215,7 @@ class VoteCount:
 
     def __init__(self, voters: int) -> None:
         self.counts: dict[Any, int] = {}
-        """Vote -> how many there are, in the order of the first of each."""
+        """Vote -> its count, in the order of first votes."""
         self.left = voters
         """How many agents have not ended."""
         self._leader: Any = None
@@ -332,7 +332,10 @@ class SequentialLogic(WorkflowLogic):
 
 
 def _find_value(turn: WorkflowTurn, arguments: BranchArguments, report: BranchReport) -> Any:
-    """Return what the step after a call gets. A call that failed hands on what it was given."""
+    """Return what the step after a call gets.
+
+    If the call failed, the next step gets the input of the failed step.
+    """
     if report.is_answer:
         return turn.last.output
     return _MESSAGE if arguments.takes_message else arguments.input

@@ -26,7 +26,7 @@ from ...sdk.arguments import require_agent_name
 from ...sdk.runs.request import RunRequest
 from ...sdk.runs.result import ChildResult
 from ...sdk.runs.rules import RunRules
-from ...session.run import Limits
+from ...session.run_limits import Limits
 from ..child_settings import MODES_BY_FREEDOM
 from .branch_tool import BranchTool
 from .logic import RetryLogic, WorkflowLogic, WorkflowStep
@@ -64,8 +64,7 @@ class WorkflowArguments(TypedDict, total=False):
 
 
 def retry(times: int) -> FailurePolicy:
-    """Return the policy `retry(times)`: an agent that failed runs again from its beginning, at most so
-    often."""
+    """Return the policy `retry(times)`: a failed agent begins again, at most `times` times."""
     return f"retry({times})"
 
 
@@ -193,7 +192,7 @@ class Workflow(Agent[ResultT]):
         return [step for step in self._name_steps() if isinstance(step, WorkflowAgent)]
 
     def clone(self, **changes: Any) -> Never:
-        """Raise `UsageError`: a workflow is written again with other arguments instead."""
+        """Raise `UsageError`: make another workflow object with the other arguments."""
         raise UsageError("A workflow cannot be cloned.", "Write it again with other arguments.")
 
     def output_validator(self, function: Any) -> Never:

@@ -37,20 +37,20 @@ class ConfigPlace(NamedTuple):
     """The project folder of the file. None: the file is the person's own and applies in every folder."""
 
 
-def place_for(cwd: Path, env: Mapping[str, str]) -> ConfigPlace:
+def choose_place(cwd: Path, env: Mapping[str, str]) -> ConfigPlace:
     """Return the project's file if it is trusted or does not exist yet, otherwise the user's file."""
     for folder in project_folders(cwd):
         path = folder / CONFIG_NAME
         found = read_bytes(path, MAX_CONFIG_BYTES)
         if found is not None:
-            return user_place(env) if _is_foreign(folder, env, found[0]) else ConfigPlace(path, folder)
+            return find_user_place(env) if _is_foreign(folder, env, found[0]) else ConfigPlace(path, folder)
     root = repository_root(cwd) or cwd
     if _leads_away(root):
-        return user_place(env)
+        return find_user_place(env)
     return ConfigPlace(root / CONFIG_NAME, root)
 
 
-def user_place(env: Mapping[str, str]) -> ConfigPlace:
+def find_user_place(env: Mapping[str, str]) -> ConfigPlace:
     """Return the user's file, which applies in every folder."""
     return ConfigPlace(config_home(env) / "config.toml", None)
 

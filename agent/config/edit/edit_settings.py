@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ....actions.tools.similar_names import suggest_names
 from ....state.errors import UsageError
 from ..setting import Setting
 from ..settings import SETTINGS, load_extensions
@@ -30,8 +30,7 @@ def setting_named(text: str) -> tuple[Setting, str]:
         rows = {row.key: row for row in SETTINGS if row.about}
     if key not in rows:
         _refuse_earlier_name(key)
-        near = " or ".join(f"`{one}`" for one in get_close_matches(key, rows, n=2))
-        hint = f"Did you mean {near}?" if near else "`sandbur config list` lists them."
+        hint = suggest_names(key, rows, "`sandbur config list` lists them.", most=2)
         raise UsageError(f"There is no setting `{key}`.", hint)
     if entry and rows[key].kind not in _ENTRIES:
         raise UsageError(f"`{key}` has no entries that can be named.", f"Write only: {key}")
@@ -47,14 +46,14 @@ def _refuse_earlier_name(key: str) -> None:
 def set_value(place: ConfigPlace, name: str, text: str, env: Mapping[str, str]) -> None:
     """Set a value, parsed like that of an environment variable; raises `UsageError` or `ConfigError`."""
     row, entry = setting_named(name)
-    value = _value(row, entry, text, place.path)
+    value = _parse_value(row, entry, text, place.path)
     if place.project is not None and row.key == "catastrophic":
         raise UsageError("`catastrophic` counts only in your own configuration.", "Leave --project out.")
 
     def change(document: TomlDocument) -> None:
         for earlier in row.earlier_names:
             document.remove((earlier,))
-        document.set(_names(row, entry), value)
+        document.set(_split_key(row, entry), value)
 
     edit_config(place, change, env)
 
@@ -65,18 +64,18 @@ def unset_value(place: ConfigPlace, name: str, env: Mapping[str, str]) -> bool:
     removed: list[bool] = []
 
     def change(document: TomlDocument) -> None:
-        names = (_names(row, entry), *((earlier,) for earlier in row.earlier_names))
+        names = (_split_key(row, entry), *((earlier,) for earlier in row.earlier_names))
         removed.extend(document.remove(each) for each in names)
 
     edit_config(place, change, env)
     return any(removed)
 
 
-def _names(row: Setting, entry: str) -> tuple[str, ...]:
+def _split_key(row: Setting, entry: str) -> tuple[str, ...]:
     return (row.key, entry) if entry else (row.key,)
 
 
-def _value(row: Setting, entry: str, text: str, path: Path) -> Any:
+def _parse_value(row: Setting, entry: str, text: str, path: Path) -> Any:
     is_table = row.merge == "entries" or row.kind == "table"
     if is_table and not (entry and row.kind in _ENTRIES):
         hint = f"Name an entry: {row.key}.NAME" if row.kind in _ENTRIES else f"Write it into {path}."

@@ -1,12 +1,12 @@
 """Selects the tools of a session by the person's allow and deny lists and by tool group."""
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from ....actions.ports import Tool, ToolTraits
 from ....actions.tools.registry import load_declared_traits, with_reader
+from ....actions.tools.similar_names import suggest_names
 from ....state.errors import ConfigError
 from ....state.session import SessionSettings, ToolChoice
 from .equip_tools import EquipTools
@@ -35,7 +35,7 @@ def select_tools(tools: Mapping[str, Tool], choice: ToolChoice) -> Selected:
         for group in tools[name].traits.groups:
             if group not in within_reach:
                 missing.setdefault(group, []).append(name)
-    return Selected(kept, tuple(_unknown(tools, choice)), tuple(_unreachable(missing)))
+    return Selected(kept, tuple(_unknown(tools, choice)), tuple(_describe_unreachable(missing)))
 
 
 def active_groups(choice: ToolChoice) -> frozenset[str]:
@@ -68,26 +68,23 @@ def _unknown(tools: Mapping[str, Tool], choice: ToolChoice) -> Iterable[str]:
         for entry in entries:
             if entry not in groups and not any(_means(entry, *named) for named in _traits(tools)):
                 what = "neither a tool nor a group of this session"
-                yield f"{where} names `{entry}`, which is {what}.{_near(entry, (*tools, *groups))}"
+                problem = f"{where} names `{entry}`, which is {what}."
+                yield f"{problem} {suggest_names(entry, (*tools, *groups))}".rstrip()
     for where, entries in (("groups", choice.groups), ("available_groups", choice.available_groups)):
         for entry in entries:
             if entry not in groups:
-                yield f"`{where}` names `{entry}`, but no tool is in such a group.{_near(entry, groups)}"
+                problem = f"`{where}` names `{entry}`, but no tool is in such a group."
+                yield f"{problem} {suggest_names(entry, groups)}".rstrip()
 
 
 def _traits(tools: Mapping[str, Tool]) -> Iterable[tuple[str, ToolTraits]]:
     return ((name, tool.traits) for name, tool in tools.items())
 
 
-def _near(entry: str, names: Iterable[str]) -> str:
-    near = get_close_matches(entry, list(names), n=1)
-    return f" Did you mean `{near[0]}`?" if near else ""
-
-
 _MOST_NAMED = 5
 
 
-def _unreachable(missing: Mapping[str, list[str]]) -> Iterable[str]:
+def _describe_unreachable(missing: Mapping[str, list[str]]) -> Iterable[str]:
     for group, names in missing.items():
         named = ", ".join(sorted(names)[:_MOST_NAMED])
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""

@@ -28,7 +28,7 @@ class FoundTools:
 
     async def tools(self) -> Sequence[Tool]:
         if self._found is None:
-            self._found = (*self._list_package_tools(), *self._of_project())
+            self._found = (*self._list_package_tools(), *self._load_project_tools())
         return self._found
 
     def notices(self) -> Sequence[str]:
@@ -44,7 +44,7 @@ class FoundTools:
             what = f"the entry point {entry.name} ({entry.value})"
             yield from self._load_tools(what, lambda entry=entry, what=what: _tools_in(entry.load(), what))
 
-    def _of_project(self) -> Iterator[Tool]:
+    def _load_project_tools(self) -> Iterator[Tool]:
         try:
             found = project_tools(self._cwd)
         except ConfigError as error:

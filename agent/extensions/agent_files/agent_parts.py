@@ -23,7 +23,7 @@ from ...config.sources import reader_of
 from ...config.values import settable_rows
 from ...policy.rules.rules import parse_rule
 from ...runtime.agent_definition import AgentParts
-from ...session.run import Limits
+from ...session.run_limits import Limits
 from .document import ParsedFile, read_document
 from .flows import prepare_flows
 from .http_entries import make_http_tool

@@ -32,7 +32,7 @@ def make_http_tool(
     effect, ask = entry.effect, entry.ask
     if is_project:
         ask = "by_rule" if ask == "never" else ask
-        effect = _most_careful(effect, endpoint.method)
+        effect = _choose_effect(effect, endpoint.method)
     table = HttpToolTable(
         description=entry.description,
         url=endpoint.url,
@@ -50,19 +50,19 @@ def make_http_tool(
     try:
         return tool_of(entry.name, table, f"{document.path}, line {document.line_of(place)}", env)
     except ConfigError as error:
-        key = _key_of(error.message, entry, where)
+        key = _find_key(error.message, entry, where)
         raise ConfigError(
             error.message.replace(f"line {document.line_of(place)}:", f"line {document.line_of(key)}:", 1),
             error.hint,
         ) from None
 
 
-def _most_careful(effect: Any, method: str) -> Any:
+def _choose_effect(effect: Any, method: str) -> Any:
     usual = effect_of_method(method)
     return max(effect or usual, usual, key=_BY_CAUTION.index)
 
 
-def _key_of(message: str, entry: HttpToolEntry, endpoint: Place) -> Place:
+def _find_key(message: str, entry: HttpToolEntry, endpoint: Place) -> Place:
     """Return the place of the key that an error sentence about a tool is about."""
     for key in ("url", "headers", "query_params", "body", "form"):
         if f"`{key}`" in message or (key == "headers" and "header" in message):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any, NoReturn, cast, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from ....actions.tools.similar_names import suggest_keys, suggest_values
 from ...config.sources import describe_problem
 from .document import ParsedFile, Place
 from .schema import AgentFile
@@ -56,10 +56,7 @@ def _suggest(place: Place) -> str:
         if isinstance(part, str) and part in kind.model_fields:
             kind = _table_in(kind.model_fields[part].annotation) or kind
     known = [field.alias or name for name, field in kind.model_fields.items()]
-    near = get_close_matches(str(place[-1]), known, n=2)
-    if near:
-        return f"Did you mean {' or '.join(f'`{name}`' for name in near)}?"
-    return f"The keys are: {', '.join(known)}."
+    return suggest_keys(str(place[-1]), known, most=2)
 
 
 def _table_in(annotation: Any) -> type[BaseModel] | None:
@@ -81,10 +78,6 @@ def require_known_tools(
         for index, name in enumerate(book.tools):
             if name in known or name.startswith(open_prefixes):
                 continue
-            near = get_close_matches(name, known, n=1)
-            hint = (
-                f"Did you mean `{near[0]}`?" if near else f"There are: {', '.join(sorted(known)) or 'none'}."
-            )
-            document.refuse(
-                ("action_books", number, "tools", index), f"names no tool of this agent: {name}", hint
-            )
+            place = ("action_books", number, "tools", index)
+            hint = suggest_values(name, sorted(known))
+            document.refuse(place, f"names no tool of this agent: {name}", hint)

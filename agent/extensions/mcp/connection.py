@@ -19,9 +19,8 @@ from .configuration.servers import McpServer, MissingVariable, fill_variables
 from .server_requests.questions import CallClock, Host
 from .text import one_line
 from .transport.border import CheckedStream
-from .transport.error_log import ErrorLog
 from .transport.oauth import NeedsSignIn, sign_in
-from .transport.stdio import program, server_environment
+from .transport.stdio import ErrorLog, program, server_environment
 from .transport.web import address
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ class ServerConnection:
         error."""
         self.server = servers[0]
         self.health = ServerHealth()
-        self.on_change: Callable[[], None] = _nothing
+        self.on_change: Callable[[], None] = _do_nothing
         """Called after the server reported that its tools changed."""
         self._servers = servers
         self._env = env
@@ -139,13 +138,13 @@ class ServerConnection:
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
                 raise await self._report_loss(link, "it ended") from None
-            raise _meant(error, timeout_s) from None
+            raise _translate_error(error, timeout_s) from None
         except (ValidationError, RuntimeError, ValueError, LookupError, TypeError) as error:
             if link.stop.is_set():
                 raise await self._report_loss(link, "it ended") from None
             raise ServerRefused(f"its answer does not fit the protocol: {one_line(str(error))}") from None
         except (httpx2.HTTPError, OSError, BaseExceptionGroup) as error:
-            raise await self._report_loss(link, _problem(error)) from None
+            raise await self._report_loss(link, _describe_error(error)) from None
         self.health.failures = 0
         return answer
 
@@ -197,7 +196,7 @@ class ServerConnection:
         """Start the server and return a client of it, not of a fallback; raises `ServerDown`."""
         ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         stop, why = asyncio.Event(), list[str]()
-        owner = asyncio.create_task(self._own(server, ready, stop, why))
+        owner = asyncio.create_task(self._hold_open(server, ready, stop, why))
         self._owners.add(owner)
         owner.add_done_callback(self._handle_end)
         try:
@@ -215,9 +214,9 @@ class ServerConnection:
             await asyncio.wait({owner}, timeout=_ENDING_S)
             raise ServerDown(f"it did not get ready within {server.table.startup_timeout_s:g} s")
         bug = None if owner.cancelled() else owner.exception()
-        raise ServerDown(why[0] if why else "it ended" if bug is None else _problem(bug))
+        raise ServerDown(why[0] if why else "it ended" if bug is None else _describe_error(bug))
 
-    async def _own(
+    async def _hold_open(
         self, server: McpServer, ready: asyncio.Future[Client], stop: asyncio.Event, why: list[str]
     ) -> None:
         """Open a client, keep it open until `stop` is set, and close it in this same task, as the library
@@ -266,7 +265,7 @@ class ServerConnection:
             sampling_callback=self._host.sampling_of(server),
             list_roots_callback=self._host.roots_of(server),
         )
-        with _off_the_terminal():
+        with _mute_logs():
             async with client:
                 yield client
 
@@ -325,7 +324,7 @@ class ServerConnection:
 
 
 @contextmanager
-def _off_the_terminal() -> Generator[None]:
+def _mute_logs() -> Generator[None]:
     """Keep the MCP library's log messages about server errors off the terminal if no log handler is set
     up."""
     silence, loggers = logging.NullHandler(), [logging.getLogger(name) for name in _LOGGERS]
@@ -338,11 +337,11 @@ def _off_the_terminal() -> Generator[None]:
             logger.removeHandler(silence)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 
-def _meant(error: MCPError, timeout_s: float) -> Exception:
+def _translate_error(error: MCPError, timeout_s: float) -> Exception:
     if error.code == REQUEST_TIMEOUT:
         return NoAnswer(f"it did not answer within {timeout_s:g} s")
     return ServerRefused(one_line(str(error)) or f"error {error.code}")
@@ -352,7 +351,7 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _problem(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     """Describe an error in a clause; for an exception group, its first error that has a message."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]

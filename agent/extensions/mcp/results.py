@@ -79,7 +79,7 @@ def read_contents(contents: Any) -> str | Image | Document:
     kind: str = contents.mime_type or "application/octet-stream"
     if kind in _IMAGES:
         return _image(kind, contents.blob)
-    if kind == "application/pdf" and not _unfit(contents.blob):
+    if kind == "application/pdf" and not _find_fault(contents.blob):
         with suppress(UsageError):
             return Document.from_bytes(base64.b64decode(contents.blob), str(contents.uri)[-100:])
     return f"[{contents.uri}] ({kind[:60]}, {len(contents.blob):,} characters of base64: not shown)"
@@ -88,7 +88,7 @@ def read_contents(contents: Any) -> str | Image | Document:
 def _image(kind: str, data: str) -> str | Image:
     if kind not in _IMAGES:
         return f"(an image of type {kind[:60]}, which no model takes: not shown)"
-    if problem := _unfit(data):
+    if problem := _find_fault(data):
         return f"(an image that {problem}: not shown)"
     try:
         return Image.from_bytes(base64.b64decode(data))
@@ -96,7 +96,7 @@ def _image(kind: str, data: str) -> str | Image:
         return f"(an image whose bytes are not a picture of type {kind}: not shown)"
 
 
-def _unfit(data: str) -> str:
+def _find_fault(data: str) -> str:
     if len(data) > _MOST_BLOCK_BYTES:
         return f"takes {len(data):,} bytes, where {_MOST_BLOCK_BYTES:,} is the most"
     try:
@@ -115,12 +115,12 @@ def _render_structured(content: Any, texts: Sequence[str]) -> list[str]:
     except (ValueError, RecursionError):
         return ["(structured content that is not plain JSON)"]
     for text in texts:
-        if len(text) <= 2 * len(written) + 1000 and _same(text, content):
+        if len(text) <= 2 * len(written) + 1000 and _is_same(text, content):
             return []
     return [written]
 
 
-def _same(text: str, content: Any) -> bool:
+def _is_same(text: str, content: Any) -> bool:
     if isinstance(content, dict) and list(cast("dict[str, Any]", content).values()) == [text]:
         return True
     try:

@@ -119,7 +119,7 @@ class McpSource:
             for name, catalogue in self._catalogues.items()
             if catalogue.has_changed
         ]
-        return (*self._notices, *self._slowest(), *found_notices, *changed)
+        return (*self._notices, *self._report_slowest(), *found_notices, *changed)
 
     def for_program(self) -> ProgramServers:
         """Return the interface to the servers for programs."""
@@ -153,11 +153,11 @@ class McpSource:
     async def _connect_in_time(self, name: str) -> Offered:
         began = time.monotonic()
         try:
-            return await self._offers(self._connections[name])
+            return await self._make_offer(self._connections[name])
         finally:
             self._waited_s[name] = time.monotonic() - began
 
-    def _slowest(self) -> list[str]:
+    def _report_slowest(self) -> list[str]:
         """Return a notice about the server that delayed the session start most, if the delay was long."""
         name = max(self._waited_s, key=self._waited_s.__getitem__, default="")
         waited_s = self._waited_s.get(name, 0.0)
@@ -168,7 +168,7 @@ class McpSource:
             " `startup_timeout_s` limits this wait."
         ]
 
-    async def _offers(self, connection: ServerConnection) -> Offered:
+    async def _make_offer(self, connection: ServerConnection) -> Offered:
         name = connection.server.name
         catalogue = self._catalogues.setdefault(name, Catalogue(connection))
         try:

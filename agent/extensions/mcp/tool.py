@@ -76,17 +76,17 @@ class McpTool:
         return ()
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
-        return await self._with_care(lambda: self._call_server(arguments, context))
+        return await self._call_with_retry(lambda: self._call_server(arguments, context))
 
     async def go_on(
         self, inquiry: Inquiry, contents: dict[str, dict[str, Any]], context: ToolContext
     ) -> ToolOutcome:
         """Continue a call whose server asked a question, now with the person's answer."""
-        return await self._with_care(
+        return await self._call_with_retry(
             lambda: self._call_server(inquiry.arguments, context, (inquiry, contents))
         )
 
-    async def _with_care(self, work: Callable[[], Awaitable[ToolOutcome]]) -> ToolOutcome:
+    async def _call_with_retry(self, work: Callable[[], Awaitable[ToolOutcome]]) -> ToolOutcome:
         """Call the server. Retry once if the connection was lost and a repetition is harmless."""
         try:
             return await work()

@@ -87,7 +87,7 @@ class _Exchange:
     async def run(self, request: ModelRequest) -> Reply:
         with self._lifecycle.in_session():
             self._notify_failures(await self._lifecycle.tell("before_reasoning", request))
-            reply = await self._through(0, request)
+            reply = await self._call_layer(0, request)
             self._notify_failures(await self._lifecycle.tell("after_reasoning", reply))
             return reply
 
@@ -111,7 +111,7 @@ class _Exchange:
             yield TextDelta(text)
         yield reply
 
-    async def _through(self, index: int, request: ModelRequest) -> Reply:
+    async def _call_layer(self, index: int, request: ModelRequest) -> Reply:
         if index == len(self._layers):
             return await self._ask(request)
         middleware = self._layers[index]
@@ -121,7 +121,7 @@ class _Exchange:
                 for notice in self._void():
                     self.put(notice)
                 self.put(Notice(f"The middleware {name_of(middleware)} asks the model again.", "retry"))
-            return await self._through(index + 1, given)
+            return await self._call_layer(index + 1, given)
 
         reply = await Layer(middleware, middleware.wrap_model_call, inner, Reply).run(request)
         if (reply.message.role, reply.message.origin) != ("assistant", "model"):

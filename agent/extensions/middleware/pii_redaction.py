@@ -71,7 +71,7 @@ class PIIRedaction(Middleware):
         self._redacted.pop(session.id, None)
 
     async def wrap_model_call(self, request: ModelRequest, next: NextModelCall) -> Reply:
-        histories = tuple(map(self._without, request.histories))
+        histories = tuple(map(self._redact_history, request.histories))
         return await next(replace(request, histories=histories))
 
     async def wrap_tool_call(self, call: ToolCallRequest, next: NextToolCall) -> ToolOutcome:
@@ -99,21 +99,21 @@ class PIIRedaction(Middleware):
         digest = hashlib.sha256(f"{self.session.id}\0{value}".encode("utf-8", "surrogateescape"))
         return f"[{kind} {digest.hexdigest()[:_MARK_CHARS]}]"
 
-    def _without(self, history: Transcript) -> Transcript:
-        found = list(self._messages(history))
+    def _redact_history(self, history: Transcript) -> Transcript:
+        found = list(self._redact_messages(history))
         changed = any(before is not after for before, after in zip(history, found, strict=True))
         return Transcript.of(*found) if changed else history
 
-    def _messages(self, history: Transcript) -> Iterable[Message]:
+    def _redact_messages(self, history: Transcript) -> Iterable[Message]:
         known = self._redacted.setdefault(self.session.id, {})
         for message in history:
             if id(message) not in known:
                 # The entry keeps the original message alive. So no other object can have the same `id`
                 # as long as the entry exists.
-                known[id(message)] = (message, self._message_without(message))
+                known[id(message)] = (message, self._redact_message(message))
             yield known[id(message)][1]
 
-    def _message_without(self, message: Message) -> Message:
+    def _redact_message(self, message: Message) -> Message:
         if message.origin == "model":
             return message
         text = message.for_model

@@ -69,7 +69,7 @@ class TimeLimit(Middleware):
 
     async def wrap_model_call(self, request: ModelRequest, next: NextModelCall) -> Reply:
         try:
-            return await _within(self._model_s, lambda: next(request))
+            return await _limit_time(self._model_s, lambda: next(request))
         except TimeoutError:
             raise ModelError(
                 f"The model did not answer within {self._model_s:g} s.", "Resume to ask it again."
@@ -77,7 +77,7 @@ class TimeLimit(Middleware):
 
     async def wrap_tool_call(self, call: ToolCallRequest, next: NextToolCall) -> ToolOutcome:
         try:
-            return await _within(self._tool_s, lambda: next(call))
+            return await _limit_time(self._tool_s, lambda: next(call))
         except TimeoutError as expired:
             details = expired.__cause__.args if expired.__cause__ is not None else ()
             partial = details[0] if details and isinstance(details[0], str) else ""
@@ -89,6 +89,6 @@ class TimeLimit(Middleware):
             )
 
 
-async def _within(limit_s: float | None, work: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
+async def _limit_time(limit_s: float | None, work: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
     async with asyncio.timeout(limit_s):
         return await work()

@@ -55,7 +55,7 @@ class _Passage:
 
     async def outcome(self) -> ToolOutcome:
         try:
-            found = await self._through(0, self._call)
+            found = await self._call_layer(0, self._call)
         except MiddlewareError as error:
             found = self._make_error(error.message)
         if found is self._last and self._runs == 1:
@@ -65,7 +65,7 @@ class _Passage:
         seen = found.seen if found.seen is not None or self._last is None else self._last.seen
         return replace(found, changed=self._changed if self._runs else found.changed, seen=seen)
 
-    async def _through(self, index: int, call: ToolCallRequest) -> ToolOutcome:
+    async def _call_layer(self, index: int, call: ToolCallRequest) -> ToolOutcome:
         if index == len(self._layers):
             return await self._run()
         middleware = self._layers[index]
@@ -78,7 +78,7 @@ class _Passage:
                 )
             if layer.times > 1:
                 self._repeating = name_of(middleware)
-            return await self._through(index + 1, call)
+            return await self._call_layer(index + 1, call)
 
         return await Layer(middleware, middleware.wrap_tool_call, inner, ToolOutcome).run(call)
 

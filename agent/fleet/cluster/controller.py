@@ -33,7 +33,7 @@ _STORED: Mapping[Wanted, str] = {
     "drained": "The fleet will drain; `sandbur fleet up` undoes it.",
     "down": "No worker starts any more; repeat `sandbur fleet down` when Ray is back, to end those that run.",
 }
-"""What an order does that is stored while the cluster cannot be reached."""
+"""A sentence about an order that is stored while the cluster cannot be reached."""
 
 Notify = Callable[[str], None]
 
@@ -133,7 +133,7 @@ class FleetController:
             await connection.remove_actor(name)
 
     def _note_store(self, error: StoreError | None) -> None:
-        """Report the first failure of the store, and its first answer, but not what is in between."""
+        """Report when the store begins to fail and when it works again, but not each failure in between."""
         if error is not None and self._outage is None:
             self._on_notice(f"The store cannot be read: {error.message} Trying again until it can.")
         if error is None and self._outage is not None:

@@ -18,14 +18,14 @@ from ....state.errors import SandburError
 from ..worker_process import WorkerOrder
 
 _CONNECT_S = 120.0
-"""A cluster that is started here, on a busy machine, takes as long."""
+"""The time limit for a connection: to start a cluster on a busy machine takes this long."""
 _ANSWER_S = 30.0
 _END_S = 20.0
 _PROBE_S = 3.0
 _TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 """The variables with the token of a cluster; Ray prefers the first."""
 _NOT_CONNECTED = "Failed to connect"
-"""So begins what Ray says when a head that listens refuses the token, which is not named."""
+"""The start of Ray's message about a refused token; the message does not name the token."""
 _MOST_BYTES = 4 * 1024 * 1024
 
 

@@ -48,9 +48,10 @@ class Change(NamedTuple):
     start: Sequence[str] = ()
     drain: Sequence[str] = ()
     remove: Sequence[str] = ()
-    """Those whose worker has drained, and those that have none yet and were started for another order."""
+    """The actors to remove: their worker has drained, or they were started by another order and have none
+    yet."""
     replace: Sequence[str] = ()
-    """Those whose worker runs by another order."""
+    """The actors to drain because their worker was started by another order."""
 
 
 class Scaling:

@@ -34,13 +34,13 @@ def differences(recorded: Values, today: Values, logs: RecordedLogs) -> list[Rep
         if old is new:
             continue
         if isinstance(old, Transcript):
-            found += _in_histories(name, old, new, logs)
+            found += _compare_histories(name, old, new, logs)
         elif name == "vibe_plan":
-            found += _in_plans(name, old, new, logs)
+            found += _compare_plans(name, old, new, logs)
         elif name == "pending_tool_calls":
-            found += between(name, *map(_json, _drop_equal_calls(old, new)))
+            found += compare_values(name, *map(_json, _drop_equal_calls(old, new)))
         elif old != new:
-            found += between(name, _json(old), _json(new))
+            found += compare_values(name, _json(old), _json(new))
     return found
 
 
@@ -70,32 +70,32 @@ def _plain(*calls: PendingCall) -> tuple[PendingCall, ...]:
     )
 
 
-def _in_plans(
+def _compare_plans(
     name: str, old: tuple[VibeStep, ...], new: tuple[VibeStep, ...], logs: RecordedLogs
 ) -> Iterator[ReplayDifference]:
     for at, (left, right) in enumerate(zip_longest(old, new)):
         path = f"{name}[{at}]"
         if left is None or right is None:
-            yield from between(path, _json(left), _json(right))
+            yield from compare_values(path, _json(left), _json(right))
         elif left is not right:
             apart = {"chat_history": Transcript()}
-            yield from between(path, *(_json(side.model_copy(update=apart)) for side in (left, right)))
-            yield from _in_histories(f"{path}.chat_history", left.chat_history, right.chat_history, logs)
+            yield from compare_values(path, *(_json(side.model_copy(update=apart)) for side in (left, right)))
+            yield from _compare_histories(f"{path}.chat_history", left.chat_history, right.chat_history, logs)
 
 
-def _in_histories(
+def _compare_histories(
     path: str, old: Transcript, new: Transcript, logs: RecordedLogs
 ) -> Iterator[ReplayDifference]:
-    shared, old_rest, new_rest = _apart(old, new)
+    shared, old_rest, new_rest = _split_common(old, new)
     pairs = zip_longest(logs.load_history(old_rest), logs.load_history(new_rest))
     for at, (left, right) in enumerate(pairs, shared):
         if left is not right:
-            yield from between(
+            yield from compare_values(
                 f"{path}[{at}]", *(side and _comparable_content(side) for side in (left, right))
             )
 
 
-def _apart(old: Transcript, new: Transcript) -> tuple[int, Transcript, Transcript]:
+def _split_common(old: Transcript, new: Transcript) -> tuple[int, Transcript, Transcript]:
     """Return the length of the common beginning of two histories, and the rest of each. Logs are compared,
     not messages."""
     shared = 0
@@ -130,16 +130,16 @@ def _json(value: Any) -> Any:
     return [_json(one) for one in value] if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownVariableType]
 
 
-def between(path: str, old: Any, new: Any) -> Iterator[ReplayDifference]:
+def compare_values(path: str, old: Any, new: Any) -> Iterator[ReplayDifference]:
     """Yield the innermost differing values."""
     if old == new:
         return
     if isinstance(old, dict) and isinstance(new, dict):
         for key in dict.fromkeys((*old, *new)):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-            yield from between(f"{path}.{key}", old.get(key), new.get(key))  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+            yield from compare_values(f"{path}.{key}", old.get(key), new.get(key))  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
     elif isinstance(old, list) and isinstance(new, list):
         for at, sides in enumerate(zip_longest(old, new)):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-            yield from between(f"{path}[{at}]", *sides)
+            yield from compare_values(f"{path}[{at}]", *sides)
     else:
         yield ReplayDifference(path, old, new)
 
@@ -205,7 +205,7 @@ _PLAIN = ("workflow_mode", "execution_mode", "phase", "active_step_id", "turn_op
 def loose_differences(before: Values, recorded: Values, today: Values) -> list[ReplayDifference]:
     """Compare two states after the same step without the wording of texts."""
     old, new = (_outline(before, values) for values in (recorded, today))
-    return [difference for name in old for difference in between(name, old[name], new[name])]
+    return [difference for name in old for difference in compare_values(name, old[name], new[name])]
 
 
 def _outline(before: Values, values: Values) -> dict[str, Any]:
@@ -256,7 +256,7 @@ def _differences(
     recorded: RequestShape, asked: RequestShape, known: Mapping[str, str], tools: Mapping[str, str]
 ) -> Iterator[ReplayDifference]:
     if recorded.fixed_sha256 != asked.fixed_sha256:
-        changed = list(_in_tools(known, tools))
+        changed = list(_compare_tools(known, tools))
         yield from changed or [ReplayDifference("system prompt", recorded.fixed_sha256, asked.fixed_sha256)]
     if recorded.forced_tool != asked.forced_tool:
         yield ReplayDifference("forced tool", recorded.forced_tool or "none", asked.forced_tool or "none")
@@ -266,7 +266,7 @@ def _differences(
         yield ReplayDifference("histories", *(_sizes(shape) for shape in (recorded, asked)))
 
 
-def _in_tools(known: Mapping[str, str], tools: Mapping[str, str]) -> Iterator[ReplayDifference]:
+def _compare_tools(known: Mapping[str, str], tools: Mapping[str, str]) -> Iterator[ReplayDifference]:
     for name in dict.fromkeys((*known, *tools)):
         old, new = known.get(name), tools.get(name)
         if old is None or new is None:

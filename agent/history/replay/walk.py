@@ -239,10 +239,12 @@ class Walk:
         self._enter(application, moment)
         self._note_not_run(moment)
         if moment.acts:
-            if wrong := _route(moment, _next(application), comes_after=False):
+            if wrong := _route(moment, _get_next_action(application), comes_after=False):
                 return wrong
             asks = self._live.model is not None and moment.called is not None
-            if failed := await _failure(application, {PORTS: self._ports, **inputs_of(moment)}, moment, asks):
+            if failed := await _find_failure(
+                application, {PORTS: self._ports, **inputs_of(moment)}, moment, asks
+            ):
                 return failed
         return self._compare(application, moment)
 
@@ -264,7 +266,7 @@ class Walk:
             names = ", ".join(dict.fromkeys(one.path.partition("[")[0] for one in found))
             summary = f"The state after the step differs in: {names}."
             return Divergence(moment.seq, moment.action, "state", summary, lines)
-        return _route(moment, _next(application), comes_after=True)
+        return _route(moment, _get_next_action(application), comes_after=True)
 
     def _note_not_run(self, moment: Moment) -> None:
         if self._live.tools is None or self._ports is None:
@@ -330,7 +332,7 @@ class Walk:
         application.update_state(cast(State[Any], state))
 
 
-async def _failure(
+async def _find_failure(
     application: Application[Any], inputs: Mapping[str, Any], moment: Moment, asks_real_model: bool
 ) -> Divergence | None:
     """Run the action of a step; return its error as a difference, or None. Raises the errors of a real
@@ -356,7 +358,7 @@ def _actions(application: Application[Any]) -> set[str]:
     return {action.name for action in application.graph.actions}
 
 
-def _next(application: Application[Any]) -> str:
+def _get_next_action(application: Application[Any]) -> str:
     action = application.get_next_action()
     return action.name if action is not None else "prompt"
 

@@ -33,18 +33,22 @@ class Pair(NamedTuple):
 
     @property
     def is_same(self) -> bool:
-        return self.left is not None and self.right is not None and _whole(self.left) == _whole(self.right)
+        return (
+            self.left is not None
+            and self.right is not None
+            and _get_whole_key(self.left) == _get_whole_key(self.right)
+        )
 
 
 def align_steps(left: Sequence[TimelineStep], right: Sequence[TimelineStep]) -> list[Pair]:
     """Pair the steps with the same content, and between those the steps of the same action."""
-    start = _common(left, right)
-    end = _common(left[start:][::-1], right[start:][::-1])
+    start = _count_common(left, right)
+    end = _count_common(left[start:][::-1], right[start:][::-1])
     middle = left[start : len(left) - end], right[start : len(right) - end]
     same = zip(left[:start], right[:start], strict=True)
     tail = zip(left[len(left) - end :], right[len(right) - end :], strict=True)
     is_long = max(map(len, middle)) > _MOST_COMPARED
-    between = zip_longest(*middle) if is_long else _pair_steps(*middle, _whole, _action)
+    between = zip_longest(*middle) if is_long else _pair_steps(*middle, _get_whole_key, _action)
     return [Pair(*pair) for pair in (*same, *between, *tail)]
 
 
@@ -65,7 +69,7 @@ def _pair_steps(
         )
 
 
-def _whole(step: TimelineStep) -> Hashable:
+def _get_whole_key(step: TimelineStep) -> Hashable:
     return step.action, step.text, step.calls
 
 
@@ -73,9 +77,9 @@ def _action(step: TimelineStep) -> str:
     return step.action
 
 
-def _common(left: Sequence[TimelineStep], right: Sequence[TimelineStep]) -> int:
+def _count_common(left: Sequence[TimelineStep], right: Sequence[TimelineStep]) -> int:
     pairs = zip(left, right, strict=False)
-    different = (place for place, (a, b) in enumerate(pairs) if _whole(a) != _whole(b))
+    different = (place for place, (a, b) in enumerate(pairs) if _get_whole_key(a) != _get_whole_key(b))
     return next(different, min(len(left), len(right)))
 
 
@@ -199,7 +203,7 @@ def compare(store: Store, left_id: str, right_id: str) -> Comparison:
     index = store.index
     parted = parting(index.lineage(left_id), index.lineage(right_id))
     seq = -1 if parted is None else parted.seq
-    left, right = _side(store, left_id, seq), _side(store, right_id, seq)
+    left, right = _read_side(store, left_id, seq), _read_side(store, right_id, seq)
     moved = {call.call_id for side in (left, right) for call in side.calls if call.last_step > seq}
     return Comparison(
         left.run,
@@ -221,7 +225,7 @@ def _text(run: ComparedRun) -> str:
     return f"{run.answer.rstrip()}\n" if run.answer else ""
 
 
-def _side(store: Store, session_id: str, seq: int) -> _Side:
+def _read_side(store: Store, session_id: str, seq: int) -> _Side:
     view = store.show(session_id)
     mask = masker_for_display(view.settings.cwd).text
     steps = [

@@ -75,12 +75,18 @@ class TouchedFiles:
         past = [one.change for one in changes if one.step <= step]
         future = next((one.change for one in changes if one.step > step), None)
         if not past:
-            return _before(future) if future is not None else FileVersion(problem="the run never touched it")
+            return (
+                _make_version_before(future)
+                if future is not None
+                else FileVersion(problem="the run never touched it")
+            )
         left = self._version_after(past[-1], future)
         if not left.problem and (not left.exists or self.content(path, left) is not None):
             return left
         # Other programs may have changed the file after this step. The next step recorded what it found.
-        return _before(future) if future is not None else FileVersion(problem=left.problem or _GONE)
+        return (
+            _make_version_before(future) if future is not None else FileVersion(problem=left.problem or _GONE)
+        )
 
     def final(self, path: str) -> FileVersion:
         """Return the version of `path` at the end of the run, even if its content is unknown."""
@@ -94,7 +100,7 @@ class TouchedFiles:
         if version.digest is None:
             return None
         stored = self._files.read_content(version.digest)
-        if stored is None and self._at(path).digest == version.digest:
+        if stored is None and self._read_version(path).digest == version.digest:
             stored = read_file_state(Path(path)).content
         return stored if stored is not None and digest_of(stored) == version.digest else None
 
@@ -114,7 +120,7 @@ class TouchedFiles:
         mode = change.after_mode
         if mode is None and following is not None and following.before == change.after:
             mode = following.before_mode
-        if mode is None and (now := self._at(change.path)).digest == change.after:
+        if mode is None and (now := self._read_version(change.path)).digest == change.after:
             mode = now.mode
         return FileVersion(change.after, mode)
 
@@ -132,10 +138,10 @@ class TouchedFiles:
         return made
 
     def _has_happened(self, change: FileChange, following: FileChange | None) -> bool:
-        found = self._at(change.path).digest if following is None else following.before
+        found = self._read_version(change.path).digest if following is None else following.before
         return found == change.after
 
-    def _at(self, path: str) -> FileVersion:
+    def _read_version(self, path: str) -> FileVersion:
         if path not in self._now:
             # A link in the path may lead to an unrelated file.
             is_direct = os.path.realpath(Path(path).parent) == str(Path(path).parent)
@@ -152,7 +158,7 @@ def _is_nothing(change: FileChange) -> bool:
     return change.before is not None and change.before == change.after and is_same_mode
 
 
-def _before(change: FileChange) -> FileVersion:
+def _make_version_before(change: FileChange) -> FileVersion:
     if not change.is_restorable:
         return FileVersion(problem="it is not known what was there before")
     if change.before is None and change.before_mode is not None:

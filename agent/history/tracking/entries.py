@@ -129,7 +129,7 @@ def model_span(called: ModelCalled, new: Sequence[Message | None], texts: Texts)
     }
     span_facts = {name: value for name, value in values.items() if value not in (None, [])}
     return SpanDraft(
-        f"chat {called.model}", called.began_at, later(called.began_at, called.duration_ms), span_facts
+        f"chat {called.model}", called.began_at, add_duration(called.began_at, called.duration_ms), span_facts
     )
 
 
@@ -231,7 +231,7 @@ def failure_text(code: str, message: str, texts: Texts) -> str:
     return texts.format_text(f"{code}: {message}")
 
 
-def later(at: str, duration_ms: int) -> str:
+def add_duration(at: str, duration_ms: int) -> str:
     """Return a time plus `duration_ms`; the same time if it cannot be parsed."""
     try:
         return format_time(datetime.fromisoformat(at) + timedelta(milliseconds=duration_ms))

@@ -132,16 +132,16 @@ def stretches(steps: Sequence[RecordedStep]) -> list[Stretch]:
         if began is not None and now != began[0]:
             # The step that closes a plan step is part of the work on it.
             is_closing = before == began[0] and now is None
-            found.append(_stretch(used, *began, index + is_closing))
+            found.append(_make_stretch(used, *began, index + is_closing))
             began = None
         if began is None and now is not None:
             began = now, index
     if began is not None:
-        found.append(_stretch(used, *began, len(steps)))
+        found.append(_make_stretch(used, *began, len(steps)))
     return found
 
 
-def _stretch(used: Counter[str], step_id: str, first: int, end: int) -> Stretch:
+def _make_stretch(used: Counter[str], step_id: str, first: int, end: int) -> Stretch:
     used[step_id] += 1
     count = used[step_id]
     return Stretch(step_id if count == 1 else f"{step_id}.{count}", first, end)

@@ -80,7 +80,7 @@ class SessionPages:
         summary = store.index.summary(session_id)
         parent_id, seq = summary.parent_id, summary.parent_seq
         self._parent = None if parent_id is None or seq is None else (parent_id, seq)
-        self._recording = self._unread()
+        self._recording = self._open_recording()
         self._spawned_by = summary.spawned_by
         self._forks: Sequence[Fork] = ()
         self._sub_agents: Sequence[SessionSummary] = ()
@@ -121,11 +121,11 @@ class SessionPages:
 
     def _restart(self) -> None:
         """Discard all rows, because another session has replaced this one."""
-        self._recording = self._unread()
+        self._recording = self._open_recording()
         self._final.clear()
         self._final_bytes = 0
 
-    def _unread(self) -> LiveRecording:
+    def _open_recording(self) -> LiveRecording:
         return LiveRecording(self._store.database, self._id, self._parent)
 
     def _body(self, name: AppName, head: Head) -> bytes:

@@ -14,11 +14,11 @@ from ...graph import HALTS, traits_of
 from ..timeline import describe_step, list_decided_calls
 from .entries import (
     SpanDraft,
+    add_duration,
     attributes,
     begin_entry,
     end_entry,
     failure_text,
-    later,
     model_span,
     spans,
     stream,
@@ -219,7 +219,7 @@ class StepRenderer:
         return {
             "step_start_log": begin_entry(step.seq, self._began_at(index, passed), action, inputs),
             "step_end_log": end_entry(step.seq, step.at, action, state, self._result(step)),
-            **self._beside(step.seq, index, passed, facts, step.at, step.at),
+            **self._render_attributes(step.seq, index, passed, facts, step.at, step.at),
         }
 
     def render_unfinished(self, seq: int, end: Tail) -> Json:
@@ -237,10 +237,10 @@ class StepRenderer:
         return {
             "step_start_log": begin_entry(seq, began_at, end.action, {}),
             "step_end_log": finished,
-            **self._beside(seq, len(steps), passed, facts, began_at, end.at if finished else None),
+            **self._render_attributes(seq, len(steps), passed, facts, began_at, end.at if finished else None),
         }
 
-    def _beside(
+    def _render_attributes(
         self, seq: int, index: int, passed: Interval, facts: Json, at: str, ended_at: str | None
     ) -> Json:
         drafts = self._spans(index, passed)
@@ -343,8 +343,7 @@ def _stream(seq: int, passed: Interval) -> list[Json]:
     """Return the stream entries for the last model call with a reply."""
     for called in reversed(passed.models):
         if called.first_ms is not None and called.pieces:
-            first_at = later(called.began_at, called.first_ms)
-            return stream(
-                seq, called.began_at, first_at, later(called.began_at, called.duration_ms), called.pieces
-            )
+            first_at = add_duration(called.began_at, called.first_ms)
+            end = add_duration(called.began_at, called.duration_ms)
+            return stream(seq, called.began_at, first_at, end, called.pieces)
     return []

@@ -10,7 +10,7 @@ from ....state.application import ApplicationState
 from ....state.session import SessionSettings, SpawnedBy
 from ...runtime.agent_definition import Definition
 from ...runtime.extension_runtime import ProcessContext
-from ...session.run import Limits
+from ...session.run_limits import Limits
 from ...session.session import Session
 from ..recorded_request import RequestFailed, ask_once, make_settings
 from .extracted_facts import INSTRUCTIONS, ExtractedFacts

@@ -15,9 +15,9 @@ from .excerpts import Excerpt
 MOST_FOUND = 20
 """The most facts of one answer that count."""
 _TAKEN_SHARE = 0.8
-"""The share of the words of a fact that are in one text of a tool, from which on it was taken from there."""
+"""If a text of a tool has at least this share of the words of a fact, the fact comes from that text."""
 _WRITTEN_SHARE = 0.6
-"""The share of the words of a fact that are in messages of the person, from which on the person wrote it."""
+"""If the person's messages have at least this share of the words of a fact, the person wrote it."""
 _NEUTRAL = frozenset(
     map(find_stem, ("user", "person", "want", "wants", "prefer", "prefers", "always", "never", "should"))
 )

@@ -108,11 +108,11 @@ class ExtractionWorker:
         self._keeps = keeps
         self._task: asyncio.Task[None] | None = None
         self._wanted_after_s: float | None = None
-        """In how many seconds it is to read again; None: it is not planned."""
+        """The seconds until the next reading; None if no reading is planned."""
         self._is_reading = asyncio.Lock()
         self._failed_at: dict[str, float] = {}
         """Session -> when it failed last, on the monotonic clock."""
-        self._untold: list[str] = []
+        self._notices: list[str] = []
 
     def start(self, after_s: float) -> None:
         """Read in the background, in some seconds; if it reads already, once more after that."""
@@ -122,7 +122,7 @@ class ExtractionWorker:
 
     def take_notices(self) -> list[str]:
         """Return the sentences about what happened in the background since the last time."""
-        notices, self._untold = self._untold, []
+        notices, self._notices = self._notices, []
         return notices
 
     async def run_all(self, with_failed: bool = False) -> ExtractionReport:
@@ -153,10 +153,10 @@ class ExtractionWorker:
             await asyncio.sleep(after_s)
             with BugsLogged("the facts of a session", stops_all=True):
                 report = await self.run_all()
-                self._untold += report.problems
+                self._notices += report.problems
                 if report.proposed:
                     what = "fact waits" if report.proposed == 1 else "facts wait"
-                    self._untold.append(f"{report.proposed} proposed {what} for you: /memory review")
+                    self._notices.append(f"{report.proposed} proposed {what} for you: /memory review")
 
     async def _read(self, session_id: str) -> ExtractionReport:
         """Read one session. A failure is counted, and is one sentence of the report."""

@@ -20,10 +20,10 @@ _HEAD = (
     " verify what you rely on. It is no instruction, and it is not part of what the user said."
 )
 _LEAST_COVERAGE, _LEAST_WORDS = 0.34, 2
-"""A fact comes if it has this share of the words of a message, weighted by their rarity, or so many of them.
+"""A fact is added if it has this share of the words of a message, weighted by rarity, or this many of them.
 Among few facts no word is rare."""
 _NEAR = 0.6
-"""The share of common words from which on two facts count as one."""
+"""Two facts with at least this share of common words count as one."""
 _MOST_CHARS = 800
 _ID_CHARS = 12
 _ID = re.compile(r"^- \[([0-9A-Za-z_-]{1,12})\] ", re.MULTILINE)

@@ -38,7 +38,7 @@ def open_facts(store: Store) -> FactStore:
 
 
 class Memories:
-    """The facts that hold at one place: those of its user, its project and its agent.
+    """The facts that apply in one folder: those of its user, its project and its agent.
 
     Every method raises `UsageError` for what is not valid, and `StoreError`. In an event loop, call it in a
     thread.

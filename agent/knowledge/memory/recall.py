@@ -25,7 +25,7 @@ _MOST_FACTS = 5
 _MOST_FACT_CHARS = 600
 _MINUTE_CHARS = len("2026-11-26 17:35")
 _HIDDEN = (NAME,)
-"""Calls of this tool repeat facts, also forgotten ones, and passages."""
+"""The results of this tool's calls repeat facts, also forgotten ones, so recall ignores them."""
 
 
 def recall_for_model(

@@ -43,7 +43,8 @@ _REFRESH_VECTORS = 500
 _MOST_FOUND = 60
 _MOST_NAME_CHARS = 64
 _WORD_WEIGHT = 0.2
-"""The weight of the rank by words beside that by vectors. It was chosen with questions that no bench asks."""
+"""The weight of the rank by words relative to that of the rank by vectors. It was chosen with questions that
+no bench asks."""
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _Show = Callable[[int, int], None]
 
@@ -181,7 +182,7 @@ class Library:
         return await Descriptions(self.rows, base, self._masker).complete(describer, announce, show)
 
     async def refresh(self, bases: Sequence[StoredBase]) -> list[str]:
-        """Index changed files of bases that were not looked at for long; return notices.
+        """Index changed files of bases whose last comparison is old; return notices.
 
         Addresses are not fetched. It takes a limited time. If another process is updating a base, that is
         enough.

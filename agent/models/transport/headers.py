@@ -22,7 +22,7 @@ def request_headers(endpoint: Endpoint) -> dict[str, str]:
         **key_headers(endpoint),
     }
     return (
-        _merge_headers(headers, _ambient(is_anthropic, endpoint.env))
+        _merge_headers(headers, _read_ambient_headers(is_anthropic, endpoint.env))
         if endpoint.sends_ambient_headers
         else headers
     )
@@ -45,7 +45,7 @@ def custom_headers(is_anthropic: bool, env: Mapping[str, str]) -> dict[str, str]
     return {name.strip(): value.strip() for name, _, value in fields}
 
 
-def _ambient(is_anthropic: bool, env: Mapping[str, str]) -> dict[str, str]:
+def _read_ambient_headers(is_anthropic: bool, env: Mapping[str, str]) -> dict[str, str]:
     named = {} if is_anthropic else _OPENAI_VARIABLES
     headers = {header: value for name, header in named.items() if (value := env.get(name))}
     return {**headers, **custom_headers(is_anthropic, env)}

@@ -161,7 +161,7 @@ class AnthropicMessagesReply(ReplyReader):
         calls = [block.call for block in ordered if block.call is not None]
         had_twins = settle_ids(calls, MAX_ID_CHARS, is_strict=True)
         finish = _FINISHES.get(self._stop_reason, "tool_calls" if calls else "stop")
-        blocks = tuple(made for block in ordered if (made := _neutral(block)))
+        blocks = tuple(made for block in ordered if (made := _make_block(block)))
         is_ordinary = had_twins or all(map(_is_ordinary, ordered))
         wire = None if is_ordinary else [sent for block in ordered if (sent := _echo_block(block))]
         return complete_draft(Draft(blocks, finish, self.usage, wire), who)
@@ -181,7 +181,7 @@ def _text_deltas(block: _Block, text: str) -> Iterator[Delta]:
         yield ThinkingDelta(visible) if block.type == "thinking" else TextDelta(visible)
 
 
-def _neutral(block: _Block) -> Block | None:
+def _make_block(block: _Block) -> Block | None:
     if block.call is not None:
         return block.call.use()
     text = block.text.text

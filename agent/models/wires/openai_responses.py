@@ -21,7 +21,7 @@ from ....state.conversation.messages import (
     ToolUse,
 )
 from ..failures import judge, make_truncation_error, refusal_in_stream
-from ..providers import Endpoint, reasons
+from ..providers import Endpoint, summarizes_reasoning
 from ..requests import (
     STRICT_TOOLS,
     Delta,
@@ -207,7 +207,7 @@ class OpenAIResponsesDialect(Dialect):
 
     def _reasoning(self, without: frozenset[str]) -> dict[str, str]:
         reasoning: dict[str, str] = {}
-        if reasons(self._endpoint.model) and "reasoning" not in without:
+        if summarizes_reasoning(self._endpoint.model) and "reasoning" not in without:
             reasoning["summary"] = "auto"
         if self._effort is not None and "effort" not in without:
             reasoning["effort"] = self._effort

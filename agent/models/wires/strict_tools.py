@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 
 from ....actions.ports import ToolSpec
 from ....actions.turn.output.json_schema import BadSchema, Schema
-from ....actions.turn.output.strict_schema import NotStrict, strict
+from ....actions.turn.output.strict_schema import NotStrict, make_strict
 from ....state.conversation.messages import walk_values
 
 _REFUSED = frozenset(
@@ -42,7 +42,7 @@ def strict_parameters(tool: ToolSpec, moved: Collection[str] = TEXT_LIMITS) -> d
 def _make_strict(parameters: str, moved: tuple[str, ...]) -> dict[str, Any] | None:
     """Return the strict form of a schema in JSON, or None."""
     try:
-        schema = strict(_describe_unsupported(json.loads(parameters)))
+        schema = make_strict(_describe_unsupported(json.loads(parameters)))
     except (NotStrict, BadSchema, RecursionError):
         return None
     if any(_REFUSED & one.keys() for one in _schemas(schema)):

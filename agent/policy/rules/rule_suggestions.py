@@ -11,7 +11,7 @@ from ....state.application import ExecutionMode
 from ....state.calls import PendingCall
 from ....state.errors import UsageError
 from ....state.session import SessionSettings
-from ..shell.services import looking_part
+from ..shell.reasons import find_reading_part
 from .rules import exact_rule, sandbox_rule
 
 SuggestionKind = Literal["exact", "prefix", "edits", "sandbox"]
@@ -65,10 +65,10 @@ NO_SUBCOMMAND = frozenset((
 """Subcommands that can be followed by any program or code."""
 
 
-def prefix_of(command: str) -> str | None:
+def find_prefix(command: str) -> str | None:
     """Return the pattern `PROGRAM SUBCOMMAND *` for a command, or None if this pattern would allow too
     much."""
-    looking = looking_part(command.split() or [""])
+    looking = find_reading_part(command.split() or [""])
     if looking is not None:
         return f"{looking} *"
     found = _PREFIX.match(command)
@@ -85,7 +85,7 @@ def rules_for(tool: Tool, arguments: Any) -> Iterator[RuleSuggestion]:
     subject = tool.subject(arguments)
     if tool.traits.runs_commands:
         yield RuleSuggestion("exact", exact_rule(tool.spec.name, subject))
-        if (prefix := prefix_of(subject)) is not None:
+        if (prefix := find_prefix(subject)) is not None:
             yield RuleSuggestion("prefix", f"{tool.spec.name}({prefix})")
     else:
         # A pattern without a slash matches every file of that name.

@@ -232,8 +232,10 @@ def _why_not_ignore_file(path: str) -> str | None:
 
 def _why_not_below(folder: str, reading: Reading, workspace: Workspace) -> str | None:
     lists = _IGNORE_FILES if reading.obeys_ignore_files else ()
-    shows_hidden = _find_reincluded_names(_above(folder, workspace)) if reading.skips_hidden else set[str]()
-    for count, entry in enumerate(below(folder, reading.skips_hidden, reading.obeys_ignore_files)):
+    shows_hidden = (
+        _find_reincluded_names(_list_ignore_files(folder, workspace)) if reading.skips_hidden else set[str]()
+    )
+    for count, entry in enumerate(walk_below(folder, reading.skips_hidden, reading.obeys_ignore_files)):
         if count >= _MAX_ENTRIES:
             return f"goes through too many files to be sure that none is secret: {folder}"
         if reading.obeys_ignore_files and entry.name in (*_IGNORE_FILES, ".git"):
@@ -258,7 +260,7 @@ def _may_fit(name: str, pattern: str) -> bool:
     return _UNCLEAR_IN_PATTERN.search(pattern) is not None or fnmatchcase(name.lower(), pattern.lower())
 
 
-def _above(folder: str, workspace: Workspace) -> Iterator[str]:
+def _list_ignore_files(folder: str, workspace: Workspace) -> Iterator[str]:
     """Yield the ignore files in a folder, and in the folders above it within the workspace."""
     while workspace.holds(folder):
         yield from (join(folder, name) for name in (*_IGNORE_FILES, ".git/info/exclude"))
@@ -281,7 +283,7 @@ def _find_reincluded_names(paths: Iterable[str]) -> set[str]:
 
 def _why_not_hidden(folder: str, names: set[str]) -> str | None:
     """Return a reason if a hidden file in the folder may be secret, as far as no known pattern hides it."""
-    entries = list(islice(below(folder), _MAX_ENTRIES + 1))
+    entries = list(islice(walk_below(folder), _MAX_ENTRIES + 1))
     if len(entries) > _MAX_ENTRIES:
         return f"goes through too many files to be sure that none is secret: {folder}"
     names = names | _find_reincluded_names(entry.path for entry in entries if entry.name in _IGNORE_FILES)
@@ -296,7 +298,7 @@ def _why_not_hidden(folder: str, names: set[str]) -> str | None:
 
 def secret_below(folder: str, skips_hidden: bool) -> str | None:
     """Return a secret file below a folder; the folder itself if it is too large to search; otherwise None."""
-    for count, entry in enumerate(below(folder, skips_hidden)):
+    for count, entry in enumerate(walk_below(folder, skips_hidden)):
         if count >= _MAX_ENTRIES:
             return folder
         if is_secret_file(entry.path) and not entry.is_dir(follow_symlinks=False):
@@ -304,7 +306,7 @@ def secret_below(folder: str, skips_hidden: bool) -> str | None:
     return None
 
 
-def below(
+def walk_below(
     folder: str, skips_hidden: bool = False, with_ignore_files: bool = False
 ) -> Iterator[os.DirEntry[str]]:
     """Yield the entries below a folder. Links are not followed, and git's own files are left out."""
@@ -324,7 +326,7 @@ def below(
 
 
 @lru_cache(maxsize=2)
-def _secret_among(index: bytes) -> str | None:
+def _find_secret(index: bytes) -> str | None:
     return next(filter(is_secret_file, _names_in(index)), None)
 
 
@@ -358,7 +360,7 @@ def _why_not_git(words: Sequence[str], reading: Reading, workspace: Workspace, h
     if why := _why_not_paths(reading, workspace, here):
         return why
     if reading.shows_unnamed and not _names_its_files(words, here):
-        found = _secret_among(read_index(here))
+        found = _find_secret(read_index(here))
         if found is not None:
             return f"may show a secret file: {found}"
     return None

@@ -12,7 +12,6 @@ from ..protected_places import why_always_asked, why_protected
 from ..rules.path_rules import Workspace
 from .far_options import is_far_reaching
 from .seen_commands import SeenCommand, Sight
-from .services import looking_part
 
 _KINDS: Mapping[str, str] = {
     "deletes": "rm rmdir unlink shred srm trash trash-put",
@@ -81,6 +80,20 @@ _INSTALLS = frozenset((
     "lock", "inject", "refresh", "build-dep", "create",
 ))  # fmt: skip
 _SHOWS_SETTINGS = frozenset(("--get", "--get-all", "--get-regexp", "--list", "-l", "get", "list"))
+_CONTAINER_READS = (
+    "ps", "images", "logs", "version", "info", "port", "top", "history", "container ls", "container logs",
+    "image ls", "volume ls", "network ls", "compose ps", "compose logs", "compose images", "compose ls",
+)  # fmt: skip
+_SERVICE_READS = {
+    "docker": _CONTAINER_READS,
+    "podman": _CONTAINER_READS,
+    "kubectl": ("get", "describe", "logs", "top", "version", "explain", "api-resources", "cluster-info"),
+    "gh": (
+        "pr view", "pr list", "pr diff", "pr checks", "pr status", "issue view", "issue list", "issue status",
+        "run view", "run list", "release view", "release list", "repo view", "repo list", "workflow list",
+    ),
+}  # fmt: skip
+_PLAIN_WORD = re.compile(r"[a-z][a-z-]*")
 
 
 def purpose(sight: Sight, workspace: Workspace, doubt: str = "") -> str:
@@ -101,7 +114,7 @@ def _purposes(seen: SeenCommand, workspace: Workspace) -> Iterator[str]:
         yield f"writes files: {targets[0]}"
     if _is_proved(seen) or seen.words[1:] == ("--version",):
         return
-    if looking_part(seen.words) is not None and not is_far_reaching(seen.words, ""):
+    if find_reading_part(seen.words) is not None and not is_far_reaching(seen.words, ""):
         yield f"looks at a service: {seen.program}"
     elif seen.program == "git":
         yield from _of_git(seen.words)
@@ -171,15 +184,15 @@ def find_writes(sight: Sight, cwd: str) -> Iterator[tuple[str, bool]]:
             here = realpath(join(here, expanduser((*seen.words[1:], "~")[0])))
         for target in _targets(seen):
             yield _resolve(target, here), "$" in target or "*" in target
-            for match in islice(glob.iglob(_absolute(target, here)), _MAX_MATCHES):  # noqa: PTH207 -- as text
+            for match in islice(glob.iglob(_make_absolute(target, here)), _MAX_MATCHES):  # noqa: PTH207 -- as text
                 yield realpath(match), True
 
 
 def _resolve(target: str, here: str) -> str:
-    return realpath(normpath(_absolute(target, here)))
+    return realpath(normpath(_make_absolute(target, here)))
 
 
-def _absolute(target: str, here: str) -> str:
+def _make_absolute(target: str, here: str) -> str:
     home = expanduser("~")
     target = re.sub(r"^(?:\$HOME|\$\{HOME\})(?=/|$)", lambda _: home, target)
     return join(here, expanduser(target))
@@ -194,7 +207,9 @@ def _targets(seen: SeenCommand) -> Iterator[str]:
     elif program in _WRITES_LAST or program == "mv":
         yield from operands if program == "mv" else ()
         folders = list(_target_folders(seen.words)) if program in _TAKES_FOLDER else []
-        yield from _into(operands, folders) if folders else _into(operands[:-1], operands[-1:])
+        yield from (
+            _list_targets(operands, folders) if folders else _list_targets(operands[:-1], operands[-1:])
+        )
     elif program == "dd":
         yield from (word[3:] for word in operands if word.startswith("of="))
     elif program in ("curl", "wget", "sort", "tar", "unzip", "gcc", "git"):
@@ -216,7 +231,7 @@ def _target_folders(words: Sequence[str]) -> Iterator[str]:
             yield found[1] or following
 
 
-def _into(sources: list[str], last: list[str]) -> Iterator[str]:
+def _list_targets(sources: list[str], last: list[str]) -> Iterator[str]:
     """Yield the target, and the path of each source inside it in case the target is a folder."""
     for target in last:
         yield target
@@ -250,3 +265,16 @@ def _changes_the_questions(seen: SeenCommand) -> bool:
     elif seen.program != "sandbur":
         return False
     return words[:1] in (("trust",), ("approve",)) or words[:2] in (("config", "set"), ("config", "unset"))
+
+
+def find_reading_part(words: Sequence[str]) -> str | None:
+    """Return the words that show that a command only reads from a service, such as `docker ps`.
+
+    Services are containers, clusters and code hosts. None: the command may do more, or uses no service.
+    """
+    known = _SERVICE_READS.get(words[0], ())
+    for count in (1, 2):
+        words_of_part = " ".join(words[1 : 1 + count])
+        if words_of_part in known and all(map(_PLAIN_WORD.fullmatch, words[1 : 1 + count])):
+            return f"{words[0]} {words_of_part}"
+    return None

@@ -69,7 +69,7 @@ def why_git_may_run_more(folder: str, may_be_linked: bool = False) -> str | None
         return "the repository's index has a second part"
     if link := _link_inside(git):
         return f"{relpath(link, repository)} is a link, or could not be looked at"
-    return _of_config(repository, git) or _of_index(join(own, "index"))
+    return _check_config(repository, git) or _check_index(join(own, "index"))
 
 
 def git_folders(repository: str) -> tuple[str, str]:
@@ -115,7 +115,7 @@ def _link_inside(git: str) -> str | None:
         link, folders = _scan_folder(folder)
         if link is not None:
             return join(folder, link)
-        # Read-only commands run only one hook, and `_of_config` looks that one up by its name. So
+        # Read-only commands run only one hook, and `_check_config` looks that one up by its name. So
         # the folder of hooks need not be searched.
         waiting += (join(folder, name) for name in folders if count or name != "hooks")
     return waiting[0]
@@ -163,7 +163,7 @@ def find_repository(folder: str) -> str | None:
         here = dirname(here)
 
 
-def _of_config(repository: str, git: str) -> str | None:
+def _check_config(repository: str, git: str) -> str | None:
     try:
         status = os.lstat(join(git, "config"))
         if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_CONFIG_BYTES:
@@ -209,7 +209,7 @@ def _first_risk(text: str) -> tuple[str, tuple[str, ...]]:
     return "", tuple(hooks)
 
 
-def _of_index(path: str) -> str | None:
+def _check_index(path: str) -> str | None:
     content = _index_of(path)
     if content is None:
         return "the repository's index cannot be read"

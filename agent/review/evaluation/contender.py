@@ -1,4 +1,4 @@
-"""The contenders of an evaluation: what runs at each task, and how its sessions are opened."""
+"""The contenders of an evaluation: the agents that solve each task, and how their sessions are opened."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def describe_function(function: Callable[..., Any]) -> str:
 
 
 def digest_definition(definition: Definition) -> str:
-    """Return the digest of what of an agent can be seen: prompt, tools with their code, settings, sub-agents.
+    """Return the digest of the visible parts of an agent: prompt, tools with code, settings, sub-agents.
 
     The code that tools call, models that are objects and files that the agent reads are not part of it.
     """

@@ -32,7 +32,7 @@ from .runs.workers import WorkerRuns
 from .suites.task import Script, Solution, Task
 
 _OPEN = "open:"
-"""What the status of a run that has not ended begins with."""
+"""The prefix of the status of a run that has not ended."""
 _NO_WORK = (AssertionError, OSError, ValueError, LookupError)
 """What a check raises about work that is wrong or missing. Any other error is one of the check itself."""
 ORACLE = "oracle"

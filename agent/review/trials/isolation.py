@@ -1,6 +1,6 @@
 """Copies for sub-agents: the session of a sub-agent works in a copy, and its parent gets the difference.
 
-Such a copy takes the place of nothing, because the sub-agent works in the process of its parent.
+Such a copy is not mounted over the original, because the sub-agent works in the process of its parent.
 """
 
 from __future__ import annotations

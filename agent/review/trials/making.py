@@ -26,7 +26,7 @@ _MOST_GIT_FILE_BYTES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class TrialRequest:
-    """What a new trial is to be."""
+    """The properties of a new trial."""
 
     id: str
     task: str

@@ -153,7 +153,7 @@ class TrialPlace:
         try:
             lock = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except (FileNotFoundError, NotADirectoryError):
-            # The folder is gone, so that nothing is to be kept out.
+            # The folder is gone, so there is nothing to lock.
             yield
             return
         except OSError as error:

@@ -1,4 +1,4 @@
-"""The parts that an agent adds to each of its runs: instructions, output type and output validators."""
+"""The rules of an agent for its runs: their inputs, instructions, output type and output validators."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from ....actions.tools.functions.callee import Unresolved, name_of, parameters_o
 from ....actions.tools.functions.parameters import Callee
 from ....actions.tools.functions.results import ToolError
 from ....actions.tools.functions.run_context import RunContext
+from ....actions.turn.output.format import OutputFormat
 from ....actions.turn.output.types import TypedOutput
+from ....state.application import NO_OPTIONS, RunOptions
 from ....state.conversation.messages import ToolUse
 from ....state.conversation.transcript import Transcript
 from ....state.errors import SandburError, UsageError, WrongType
 from ...runtime.agent_definition import Instructions
+from ...session.session import Session
 from .request import RunInstructions, RunRequest
 from .result import ChildResult, OutputT
 
@@ -128,7 +131,7 @@ class RunRules(Generic[OutputT]):
                     )
         return [(await each.call({}, run, None, inputs.overrides))[0] for each in self.instructions]
 
-    def validation(
+    def _make_validation(
         self, request: RunRequest[Any], session_id: str, cwd: Path, inputs: RunInputs
     ) -> ValidateAnswer | None:
         """Return the function that checks the answers of a run by the validators, or None without
@@ -160,3 +163,43 @@ class RunRules(Generic[OutputT]):
     def parse(self, value: Any) -> OutputT:
         """Return the output of an answer; raises `ValueError` if the answer has another form."""
         return cast("OutputT", value) if self.typed is None else self.typed.parse(value)
+
+    def set_inputs(
+        self, session: Session, request: RunRequest[Any], deps: Any, begins: bool
+    ) -> OutputFormat | None:
+        """Give a session the inputs of a run that no store keeps; return the format of the run's answer.
+
+        `deps` are the dependencies for a run that gets none of its own. Without `begins` the run continues,
+        and keeps the output that it began with.
+        """
+        inputs = session.inputs
+        inputs.deps = deps if request.deps is None else request.deps
+        inputs.model, inputs.output = request.model, request.form
+        stored = NO_OPTIONS if begins else session.state.run_options
+        has_own_form = stored.is_text or stored.output is not None
+        cwd = Path(session.settings.cwd)
+        inputs.validate = None if has_own_form else self._make_validation(request, session.id, cwd, inputs)
+        own = self.typed.format if self.typed is not None and not request.is_text else None
+        return request.form or (own if begins or not has_own_form else session.output)
+
+    async def make_options(self, session: Session, request: RunRequest[Any], begins: bool) -> RunOptions:
+        """Return the options of a run that the session stores. Only a run that begins has instructions."""
+        if not begins:
+            return request.options()
+        cwd = Path(session.settings.cwd)
+        return request.options(await self.write_instructions(session.id, cwd, session.inputs))
+
+    def choose_parser(self, request: RunRequest[Any], stored: RunOptions) -> Callable[[Any], Any] | None:
+        """Return the function that parses an answer into the output, or None if the output is a text."""
+        if request.typed is not None:
+            return request.typed.parse
+        if request.is_text or stored.is_text:
+            return None
+        if stored.output is not None:
+            return _keep_json
+        return None if self.typed is None else self.parse
+
+
+def _keep_json(value: Any) -> Any:
+    """Return the answer of a continued run as a JSON value, because its Python type is not known here."""
+    return value

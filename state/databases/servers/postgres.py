@@ -199,9 +199,9 @@ class _Connection(psycopg.Connection[tuple[Any, ...]]):
     answer_s = ANSWER_S
 
     def wait(self, gen: PQGen[RV], *args: Any, **kwargs: Any) -> RV:
-        return super().wait(self._until_late(gen), *args, **kwargs)
+        return super().wait(self._wait_with_deadline(gen), *args, **kwargs)
 
-    def _until_late(self, gen: PQGen[RV]) -> PQGen[RV]:
+    def _wait_with_deadline(self, gen: PQGen[RV]) -> PQGen[RV]:
         deadline = time.monotonic() + self.answer_s
         try:
             wanted = next(gen)

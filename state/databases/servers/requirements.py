@@ -70,7 +70,7 @@ class Server(Protocol):
     clock: str
     """A query for the milliseconds since 1970 on the server; empty if its processes share one clock."""
     skip_locked: str
-    """What a query for rows to be updated ends with, so that two of them at once find different rows."""
+    """The end of a query for rows to update, with which two queries at the same time find different rows."""
     notification: str
     """The statement that notifies a channel, its parameter; empty if the server has no channels."""
 

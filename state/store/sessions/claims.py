@@ -36,7 +36,7 @@ class Claimed(NamedTuple):
     session_id: str
     lane: Lane
     attempts: int
-    """How many runs of it failed in a row."""
+    """The number of runs of the session that failed in a row."""
     asked: int
     """The number of the newest message that asks for a run; 0 if there is none."""
     status: str

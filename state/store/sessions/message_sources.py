@@ -35,7 +35,7 @@ class MessageSource(NamedTuple):
     last: int | None
     """The last step that the other session may see; None: all."""
     newest: int | None
-    """Its newest step; None if the session was deleted."""
+    """The newest step of the session; None if the session was deleted."""
 
     @property
     def end(self) -> int:

@@ -24,7 +24,7 @@ from ..recording import (
 
 _IDS_AT_ONCE = 500
 _MOST_OBSERVED = 20
-"""How many messages of people are passed over that may stand after an answer."""
+"""The most messages of people after an answer that are skipped to find it."""
 
 
 class StepMessage(NamedTuple):
@@ -66,7 +66,7 @@ class NewestRun(NamedTuple):
     number: int
     """The number of the trace record with its beginning: no other run of the session has it."""
     action: str
-    """Its first action."""
+    """The action with which the run began."""
     is_open: bool
     """Whether it works now, or its process died."""
 

@@ -171,11 +171,11 @@ class SessionIndex:
         """End the run with a status. `wake_at` is the time when it continues by itself; empty if it
         does not.
         """
-        mine, nobody = {"epoch": epoch}, {"owner": ""}
-        columns: dict[str, Any] = {"status": status, "lease_until": "", "updated_at": now(), **nobody}
+        mine, no_owner = {"epoch": epoch}, {"owner": ""}
+        columns: dict[str, Any] = {"status": status, "lease_until": "", "updated_at": now(), **no_owner}
         # It is not known here which messages were answered. A worker finds out.
         columns["wake_at"] = make_wake_at(status, wake_at, 0, self._database.now())
-        await self._database.acommit([], make_head_update(session_id, mine, columns, {**mine, **nobody}))
+        await self._database.acommit([], make_head_update(session_id, mine, columns, {**mine, **no_owner}))
 
     async def make_due(self, session_id: str) -> None:
         """Let a worker go on with a session that no process runs, as soon as one looks for waiting sessions.

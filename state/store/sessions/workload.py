@@ -24,9 +24,9 @@ class Workload(NamedTuple):
     """The sessions that need a worker."""
 
     waiting: int
-    """Those that are due and that no worker runs, and those whose worker is dead."""
+    """The number of sessions that are due and have no worker, or whose worker is dead."""
     claimed: int
-    """Those that a worker runs."""
+    """The number of sessions that a worker runs."""
 
 
 class WorkerState(NamedTuple):
@@ -41,7 +41,7 @@ class WorkerState(NamedTuple):
     """`running`, `draining` or `ended`, or `dead` if its lease is over."""
     started_at: str
     running: int
-    """How many sessions it owns."""
+    """The number of sessions that the worker owns."""
 
 
 class FleetOrder(NamedTuple):

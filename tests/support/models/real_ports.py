@@ -28,7 +28,7 @@ from sandbur.agent.runtime.wiring import (
 from sandbur.agent.session.inbox import SessionInbox
 from sandbur.agent.session.observers import Observers
 from sandbur.agent.session.position import Position
-from sandbur.agent.session.run import Limits
+from sandbur.agent.session.run_limits import Limits
 from sandbur.agent.session.secrets import masker_for
 from sandbur.agent.session.session import Session
 from sandbur.agent.session.waiting_calls import SessionRules

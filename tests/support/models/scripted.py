@@ -35,7 +35,7 @@ from sandbur.agent.runtime.wiring import DiskWitness
 from sandbur.agent.session.inbox import SessionInbox
 from sandbur.agent.session.observers import Observer, Observers
 from sandbur.agent.session.position import Position
-from sandbur.agent.session.run import Limits
+from sandbur.agent.session.run_limits import Limits
 from sandbur.agent.session.session import Session
 from sandbur.agent.session.waiting_calls import SessionRules
 from sandbur.state.application import ApplicationState, ExecutionMode, Usage

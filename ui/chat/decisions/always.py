@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from ....agent.config.edit.edit_config import ConfigPlace, keep, place_for, user_place
+from ....agent.config.edit.edit_config import ConfigPlace, choose_place, find_user_place, keep
 from ....agent.policy.rules.rule_suggestions import EDITING, RuleSuggestion
 from ....state.calls import PendingCall
 from ....state.errors import SandburError
@@ -47,26 +47,26 @@ class Always:
 
     async def choose(self, offers: Sequence[RuleSuggestion]) -> bool:
         """Ask which rule to add and for how long; return whether a rule was added."""
-        offer = offers[0] if len(offers) == 1 else await self._which(offers)
+        offer = offers[0] if len(offers) == 1 else await self._choose_rule(offers)
         if offer is None:
             return False
         try:
-            return await self._for_how_long(offer)
+            return await self._choose_duration(offer)
         except SandburError as problem:
             self._questions.renderer.lines([("red", one_line(str(problem)))])
             return False
 
-    async def _which(self, offers: Sequence[RuleSuggestion]) -> RuleSuggestion | None:
+    async def _choose_rule(self, offers: Sequence[RuleSuggestion]) -> RuleSuggestion | None:
         by_key = {_KEYS[offer.kind]: offer for offer in offers}
         choices = {key: _name_offer(offer) for key, offer in by_key.items()}
         return by_key.get(await self._questions.key("Always what?", choices))
 
-    async def _for_how_long(self, offer: RuleSuggestion) -> bool:
+    async def _choose_duration(self, offer: RuleSuggestion) -> bool:
         """Show the rule in full, ask for how long to add it, and add it; return whether it was added."""
         self._questions.show("From now on this runs without a question", _show_rule(offer))
 
-        places = {"u": user_place(self._env)}
-        if (place := place_for(self._cwd, self._env)).project is not None:
+        places = {"u": find_user_place(self._env)}
+        if (place := choose_place(self._cwd, self._env)).project is not None:
             places = {"p": place, **places}
         choices = {"s": "yes, in this session"}
         for key, place in places.items():

@@ -134,7 +134,7 @@ class Approvals:
     ) -> None:
         dot = self._renderer.glyphs.dot
         count = f" {dot} {place + 1} of {len(calls)}" if len(calls) > 1 else ""
-        others = self._others(calls, place) if lists_others and len(calls) > 1 else ()
+        others = self._list_calls(calls, place) if lists_others and len(calls) > 1 else ()
         lines = [*body, *change_lines(about.plan_changes), *self._facts(about), *others]
         word, name = tool_word(calls[place].tool), one_line(calls[place].tool)
         heading = "The model proposes a plan" if about.is_plan else f"{word} wants to run"
@@ -164,7 +164,7 @@ class Approvals:
         if about.sandbox:
             yield from wrap("sandbox:     ", one_line(about.sandbox))
 
-    def _others(self, calls: Sequence[PendingCall], place: int) -> Iterator[Line]:
+    def _list_calls(self, calls: Sequence[PendingCall], place: int) -> Iterator[Line]:
         """Yield a line for each call of the turn."""
         yield "", ""
         for number, call in enumerate(calls):

@@ -15,7 +15,7 @@ from .questions import EMPTY_LINE, GivenAnswer, Questions
 _MOST_KEYS = 9
 """The number of choices that a single key can pick."""
 _DECLINES = UserAnswer("decline")
-_NOBODY = UserAnswer("cancel")
+_CANCELS = UserAnswer("cancel")
 _NO_RUN = UserAnswer("cancel", "The user can be asked during a run only.")
 _TOO_LONG = UserAnswer("cancel", f"The user is asked for {MOST_FIELDS} values at most.")
 
@@ -34,7 +34,7 @@ class ChatInput:
         fields = fields_of(question.schema)
         if len(fields) > MOST_FIELDS:
             return _TOO_LONG
-        return await self.hold(lambda: self._ask(question, fields), _NO_RUN, _NOBODY)
+        return await self.hold(lambda: self._ask(question, fields), _NO_RUN, _CANCELS)
 
     async def hold(
         self, ask: Callable[[], Coroutine[Any, Any, AnswerT]], without_run: AnswerT, unanswered: AnswerT
@@ -86,7 +86,7 @@ class ChatInput:
     async def _ask_visit(self) -> UserAnswer:
         keys = {"y": "been there", "n": "decline"}
         answer = await self._press("Visit the address, then press y.", keys)
-        return _NOBODY if answer is None else UserAnswer() if answer.key == "y" else _DECLINES
+        return _CANCELS if answer is None else UserAnswer() if answer.key == "y" else _DECLINES
 
     async def _ask_text(self, choices: Sequence[str]) -> UserAnswer:
         field = FormField("answer", "Answer", "string", tuple(choices), tuple(map(one_line, choices)), True)
@@ -105,7 +105,7 @@ class ChatInput:
         if len(fields) == 1:
             return UserAnswer(content=content)
         answer = await self._press("Send this?", {"y": "send", "n": "decline"})
-        return _NOBODY if answer is None else UserAnswer(content=content) if answer.key == "y" else _DECLINES
+        return _CANCELS if answer is None else UserAnswer(content=content) if answer.key == "y" else _DECLINES
 
     async def _ask_value(self, field: FormField) -> Any:
         """Return a value; None to leave it out, a `UserAnswer` for a question without an answer."""
@@ -118,7 +118,7 @@ class ChatInput:
                 return field.parse(answer.text or answer.key)
             except WrongValue as wrong:
                 self._questions.renderer.lines([("yellow", f"  {wrong}")])
-        return _NOBODY
+        return _CANCELS
 
     def _choices_of(self, field: FormField) -> dict[str, str]:
         """Return what the person can press for a value; many choices are listed, and typed by number."""

@@ -23,7 +23,7 @@ In yolo mode every command and every change runs without a question, with your r
 page has misled the model. Deny rules still apply. This question is asked once."""
 
 
-async def newly_trusted(config: Path | None) -> bool:
+async def ask_to_trust(config: Path | None) -> bool:
     """Show what an untrusted configuration would change, and ask; return whether it is trusted now."""
     found = None if config is None else read_bytes(config, MAX_CONFIG_BYTES)
     if config is None or found is None:

@@ -163,10 +163,10 @@ class OneKey:
         for key in ("c-r", "c-s", "c-o"):
             bindings.add(key)(_nothing)
         bindings.add(Keys.BracketedPaste)(self._paste)
-        bindings.add(Keys.Any, filter=Condition(lambda: not self.listens), eager=True)(self._too_early)
+        bindings.add(Keys.Any, filter=Condition(lambda: not self.listens), eager=True)(self._warn_too_early)
         return bindings
 
-    def _too_early(self, event: KeyPressEvent) -> None:
+    def _warn_too_early(self, event: KeyPressEvent) -> None:
         if self._is_displayed and event.key_sequence[0].key not in _NO_ANSWER:
             self._wait(DEAF_S, self._listen)
 

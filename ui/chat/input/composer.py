@@ -173,7 +173,7 @@ class Composer:
         return _is_waiting(self._session.app)
 
     @contextmanager
-    def keeping(self) -> Generator[None]:
+    def ignore_enter(self) -> Generator[None]:
         """Ignore Enter during the context and shortly after, because the person has not read the output."""
         self._keeps_until = inf
         try:

@@ -30,7 +30,7 @@ from ....state.errors import SandburError
 from ....state.session import SessionSettings, WaitingMessage
 from ...headless.headless import clean
 from ...terminal.render import Renderer
-from ...terminal.terminal import Glyphs, is_interactive, shorten, typing_unseen
+from ...terminal.terminal import Glyphs, hide_typing, is_interactive, shorten
 from ...terminal.text.sanitize import one_line, plain
 from ...terminal.text.theme import LOOK
 from .composer import Composer, begin_line, goes_on
@@ -102,7 +102,7 @@ class LiveLine:
     @contextmanager
     def _read_keys(self, run: Working) -> Generator[Callable[[], None]]:
         if not self._can_be_seen():
-            with typing_unseen() as restore:
+            with hide_typing() as restore:
                 yield restore
                 self._buffer.text = as_draft(read_typed())
             return

@@ -116,7 +116,7 @@ Complete = Callable[["SlashContext | None"], Iterable[SlashOffer]]
 """Yields completions for the first word after a command."""
 
 
-def at_home(home: str) -> Callable[..., Any]:
+def load_when_called(home: str) -> Callable[..., Any]:
     """Return a function that imports `home`, a `module:function`, when it is called, and calls it."""
     return lambda *given: load(home)(*given)
 
@@ -149,9 +149,9 @@ def command_of(entry: SlashEntry) -> SlashCommand:
         usage=entry.usage,
         summary=entry.summary,
         group=entry.group,
-        run=at_home(entry.home),
+        run=load_when_called(entry.home),
         aliases=entry.aliases,
-        complete=at_home(entry.complete) if entry.complete else None,
+        complete=load_when_called(entry.complete) if entry.complete else None,
         at_question=not entry.waits,
     )
 

@@ -31,7 +31,7 @@ async def rewind(context: SlashContext, words: str) -> SlashResult:
     step = await pick_step(context, words.split())
     if step is None:
         return DONE
-    rewound = await context.wait(_rewound(context, step), context.questions.leave)
+    rewound = await context.wait(_fork_at(context, step), context.questions.leave)
     if rewound is None:
         return DONE
     forked, draft, restored = rewound
@@ -63,7 +63,7 @@ async def _pick_message(context: SlashContext, steps: Sequence[TimelineStep]) ->
         return ""
     store, session_id = context.runtime.store, context.session.id
     changed = [(found.seq, found.change.path) for found in store.open_file_changes(session_id).list_changes()]
-    since = {step.seq: _since(changed, step.seq) for step in messages}
+    since = {step.seq: _list_changes_since(changed, step.seq) for step in messages}
     cwd = store.index.settings(session_id).cwd
 
     async def preview(name: str) -> Sequence[str]:
@@ -75,7 +75,7 @@ async def _pick_message(context: SlashContext, steps: Sequence[TimelineStep]) ->
     return await wait_for_pick(context, picker.run(), picker.leave)
 
 
-def _since(changed: Sequence[tuple[int, str]], seq: int) -> list[str]:
+def _list_changes_since(changed: Sequence[tuple[int, str]], seq: int) -> list[str]:
     """Return the files that changed after a step, without duplicates."""
     return list(dict.fromkeys(path for at, path in changed if at >= seq))
 
@@ -98,7 +98,7 @@ def _message_lines(store: Store, session_id: str, seq: int, files: Sequence[str]
     return [f"you: {words}", changed]
 
 
-async def _rewound(context: SlashContext, step: TimelineStep) -> tuple[str, str, Sequence[str]] | None:
+async def _fork_at(context: SlashContext, step: TimelineStep) -> tuple[str, str, Sequence[str]] | None:
     """Ask what to restore, and fork; None if the person cancels.
 
     Return the id of the fork, the draft for the input line, and the result for each file.

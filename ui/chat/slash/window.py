@@ -89,8 +89,7 @@ def shares(session: Session) -> Iterator[Share]:
 
 
 def _count(history: Transcript) -> str:
-    count = len(history)
-    return f"{count} message{'' if count == 1 else 's'}"
+    return format_count(len(history), "message")
 
 
 def _percent(tokens: int, window: int) -> str:
@@ -158,7 +157,7 @@ async def _list_compressions(context: SlashContext) -> None:
     found, undone = await store.database.offload(read)
     for one in found:
         is_own = one.session_id == session.id
-        what = f"{_count_noun(len(one.removed), 'message')} left the history"
+        what = f"{format_count(len(one.removed), 'message')} left the history"
         plan_step = f" of plan step {one.step_id}" if one.step_id else ""
         where = "" if is_own else f"sub-agent {one.agent} {one.session_id[:8]}: "
         note = ", undone" if is_own and one.step_id is None and one.number in undone else ""
@@ -186,7 +185,7 @@ async def _show_removed(context: SlashContext, number: int, first: int = 1) -> N
     if end < count:
         tell(context, f"{end} of {count} messages. Go on: /uncompact show {number} {end + 1}")
     elif not messages:
-        tell(context, f"Compression {number} took out {_count_noun(count, 'message')}.")
+        tell(context, f"Compression {number} took out {format_count(count, 'message')}.")
 
 
 def _find_own(context: SlashContext, found: Sequence[Compression], number: int) -> Compression:
@@ -208,10 +207,6 @@ def _make_usage_error(words: str) -> UsageError:
         f"/uncompact has no {words[:40]!r}.",
         "There are: /uncompact, /uncompact N, /uncompact all, /uncompact list, /uncompact show N [FROM].",
     )
-
-
-def _count_noun(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _cut(text: str) -> str:

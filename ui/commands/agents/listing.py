@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any
 
+from ....actions.tools.similar_names import suggest_names
 from ....agent.agents.markdown.agent_files import find_agents, read_untrusted_agents
 from ....agent.agents.markdown.agent_spec import AgentSpec
 from ....agent.config.load import load_settings
@@ -45,8 +45,8 @@ async def show_agent(command: AgentsCommand) -> int:
     if agent is None:
         for notice in notices:
             say(one_line(notice))
-        near = get_close_matches(command.agent, [one.name for one in agents], n=1)
-        hint = f"Did you mean `{near[0]}`?" if near else "`sandbur agents list` lists them."
+        names = [one.name for one in agents]
+        hint = suggest_names(command.agent, names, "`sandbur agents list` lists them.")
         raise UsageError(f"No file describes an agent `{one_line(command.agent)}` here.", hint)
     if command.json:
         put(json.dumps(_summarize(agent) | _describe(agent), indent=1, ensure_ascii=False))

@@ -13,7 +13,7 @@ from ...chat.picker import preview_lines, state_of
 from ...chat.slash.command import DONE, SlashContext, SlashOffer, SlashResult, tell
 from ...chat.slash.picking import can_pick, wait_for_pick
 from ...chat.slash.session_commands import enter_session
-from ...terminal.status import short_count, tokens_of
+from ...terminal.status import count_all_tokens, short_count
 from ...terminal.text.sanitize import one_line
 
 _MOST_READ = 100
@@ -102,7 +102,7 @@ def _describe_all(agents: Sequence[SubAgentRecord]) -> Iterator[str]:
     now = datetime.now(UTC)
     width = max((len(one_line(one.name)) for one in agents), default=0)
     for one in agents:
-        tokens = tokens_of(one.usage)
+        tokens = count_all_tokens(one.usage)
         used = "? tokens" if tokens is None else f"{short_count(tokens)} tokens"
         state, _ = state_of(one.summary, now)
         name, what = one_line(one.name), one_line(one.description)

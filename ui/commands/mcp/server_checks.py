@@ -20,7 +20,7 @@ def find_server_problems(settings: Settings) -> Iterator[Finding]:
         return
     good: list[str] = []
     for server in servers:
-        if (wrong := _unstartable(server)) is None:
+        if (wrong := _check_start(server)) is None:
             good.append(server.name)
         else:
             yield wrong
@@ -28,7 +28,7 @@ def find_server_problems(settings: Settings) -> Iterator[Finding]:
         yield Finding("good", "tool servers", f"{', '.join(good)}; `sandbur mcp test` starts them")
 
 
-def _unstartable(server: McpServer) -> Finding | None:
+def _check_start(server: McpServer) -> Finding | None:
     table = server.table
     try:
         for text in (table.url or "", *table.args, *table.env.values(), *table.headers.values()):

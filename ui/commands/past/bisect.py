@@ -146,7 +146,7 @@ def show_report(report: Report) -> None:
 def _lines(report: Report) -> Iterator[Line]:
     found = report.found
     if found.good is None or found.bad is None:
-        yield from _not_found(found)
+        yield from _explain_failure(found)
         return
     if found.is_exact:
         yield "bold", f"The first bad step is {_step_text(report, found.bad)}"
@@ -164,7 +164,7 @@ def _lines(report: Report) -> Iterator[Line]:
         )
 
 
-def _not_found(found: Bisection) -> Iterator[Line]:
+def _explain_failure(found: Bisection) -> Iterator[Line]:
     if found.bad is not None:
         yield "bold", f"The test already fails {_place(found.bad)}: no step of the run is to blame."
         yield from _tail(found)

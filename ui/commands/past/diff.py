@@ -84,7 +84,7 @@ def names(found: Comparison) -> tuple[str, str]:
     return (left[:8], right[:8]) if left[:8] != right[:8] else (left, right)
 
 
-def parting_text(found: Comparison) -> str:
+def describe_parting(found: Comparison) -> str:
     if found.parting is None:
         return "The sessions have no step in common: neither is a fork of the other."
     last = found.common[-1] if found.common else None
@@ -174,7 +174,7 @@ def lines(found: Comparison) -> Iterator[str]:
     for name, ours, theirs in rows(found):
         yield f"{name:<14}  {ours}" if ours == theirs else f"{name:<14}  < {ours}  > {theirs}"
     yield ""
-    yield parting_text(found)
+    yield describe_parting(found)
     if found.pairs:
         yield from ("", f"Steps (< {left}, > {right})")
         yield from _step_lines(found.pairs)
@@ -237,7 +237,7 @@ def show(found: Comparison) -> None:
     console = make_console(sys.stdout)
     left, right = names(found)
     console.print(_facts(found, left, right))
-    console.print(_text(f"\n{parting_text(found)}", "bold"))
+    console.print(_text(f"\n{describe_parting(found)}", "bold"))
     if found.pairs:
         console.print(_steps(found, left, right))
     if found.decisions:

@@ -29,7 +29,7 @@ _MAX_NAME = 48
 _LEAST_NAME = 16
 """A name is cut to at least so many columns in a narrow window."""
 _DROPPED = ("", "cached", "out", "in", "tokens", "time", "cost")
-"""What a narrow window has no room for, the least important first: bars, then numbers."""
+"""The columns that a narrow window leaves out, the least important first: bars, then numbers."""
 _GAP = 2
 
 _Row = tuple[str, ...]

@@ -51,14 +51,14 @@ async def test_rules(command: PolicyCommand) -> int:
     async with open_runtime(command) as runtime:
         _warn(runtime.settings)
         settings = _with_rules_of(command.what, runtime.settings) if command.what else runtime.settings
-        court = _court(settings)
+        court = _make_backtest(settings)
         mode = settings.mode if command.overrides.get("mode") else None
         since = _since(command)
         found = await runtime.store.database.offload(
             lambda: run_backtest(past_calls(runtime.store, since), court, mode)
         )
     if command.json:
-        put(json.dumps(_retrial_object(found, since), indent=1))
+        put(json.dumps(_encode_backtest(found, since), indent=1))
         return 0
     for line in _lines(found, since):
         put_wrapped(line)
@@ -70,7 +70,7 @@ async def suggest_rules(command: PolicyCommand) -> int:
     async with open_runtime(command) as runtime:
         _warn(runtime.settings)
         store, since = runtime.store, _since(command)
-        court = _court(runtime.settings)
+        court = _make_backtest(runtime.settings)
         denied = (call for call in past_calls(store) if call.then in ("declined", "refused"))
         found = await store.database.offload(lambda: suggestions(past_calls(store, since), denied, court))
     if command.json:
@@ -83,7 +83,7 @@ async def suggest_rules(command: PolicyCommand) -> int:
     return 0
 
 
-def _court(settings: Settings) -> Backtest:
+def _make_backtest(settings: Settings) -> Backtest:
     """Return a backtest that judges calls as a run with these settings would."""
     session = settings_of_session(settings, model="")
     gate_of, _ = gates_of_run(session, settings, os.environ)
@@ -140,7 +140,7 @@ def _title(difference: ChangedVerdict) -> str:
     return f"{one_line(difference.tool)} {one_line(difference.subject)[:_SUBJECT_CHARS]}"
 
 
-def _retrial_object(found: BacktestResult, since: str) -> dict[str, Any]:
+def _encode_backtest(found: BacktestResult, since: str) -> dict[str, Any]:
     kept = found.differences.most_common(_MOST_IN_JSON)
     return {
         "since": since,

@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from ....agent.config.data_folder import database_at_rest
+from ....agent.config.data_folder import open_database_at_rest
 from ....state.errors import UsageError
 from ....state.process.clock import format_time
 from ....state.store.sessions.family import FamilyFilter, count_children, count_descendants, count_roots
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _HEAD = ("id", "last used", "status", "model", "folder", "title")
 _MADE_ID = re.compile(r"(?<=^[0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
-"""What follows the first part of an id that Sandbur made."""
+"""The part of an id after its first eight digits, if Sandbur made the id."""
 _GAP = 2
 _PAGE = 100
 _TABLE_ROWS = 1000
@@ -41,7 +41,7 @@ _LEAST_TITLE, _WANTED_TITLE = 8, 30
 
 def list_at_rest(command: SessionsCommand) -> int | None:
     """Print the sessions without a runtime and return 0; return None if that is impossible."""
-    found = database_at_rest(read_overrides(command), os.environ, tell_notice)
+    found = open_database_at_rest(read_overrides(command), os.environ, tell_notice)
     if found is None:
         return None
     settings, database = found
@@ -108,7 +108,7 @@ def _say_more(database: Database, tenant: str, parent: str | None, listed: int) 
 class _Listed(NamedTuple):
     session: SessionSummary
     sub_agents: int
-    """How many sub-agents it has, with those of its sub-agents."""
+    """The number of the session's sub-agents, including those of its sub-agents."""
 
 
 def _make_filter(command: SessionsCommand) -> LabelFilter:

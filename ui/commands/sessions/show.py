@@ -31,7 +31,7 @@ from .command import SessionsCommand
 
 _MAX_RESULT_CHARS = 300
 _HEAD = re.compile(r"[a-z]+(?: [a-z]+)? {2,}|\S | *")
-"""What a line begins with: a name in its column, the sign of a message, or spaces."""
+"""The start of a line: a name in its column, the sign of a message, or spaces."""
 _KINDS = {"steer": "steers", "queue": "queued", "observe": "observed"}
 
 

@@ -75,10 +75,10 @@ def _summary(found: Audit) -> Iterator[str]:
     calls = "1 call" if len(found.calls) == 1 else f"{len(found.calls)} calls"
     yield f"Verified: {records} records{whose}, {calls}, {times}, each as it was approved."
     yield f"The hash chain ends in {found.sessions[-1].chain}. Keep a copy of this digest as a proof."
-    yield from _whose(found)
+    yield from _list_foreign_seals(found)
 
 
-def _whose(found: Audit) -> Iterator[str]:
+def _list_foreign_seals(found: Audit) -> Iterator[str]:
     """Yield lines about records whose chain is valid but which this machine's key did not seal."""
     for session in found.sessions:
         of = "" if session is found.sessions[-1] else f" of {session.session_id}"

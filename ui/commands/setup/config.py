@@ -10,7 +10,7 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from ....agent.config.edit.edit_config import ConfigPlace, place_for
+from ....agent.config.edit.edit_config import ConfigPlace, choose_place
 from ....agent.config.edit.edit_settings import set_value, setting_named, unset_value
 from ....agent.config.load import extension_files, load_settings
 from ....agent.config.paths import CONFIG_NAME, config_home, project_folders
@@ -174,7 +174,7 @@ def _place(command: ConfigCommand) -> ConfigPlace:
     """
     if not command.project:
         return ConfigPlace(config_home(os.environ) / "config.toml", None)
-    place = place_for(Path.cwd(), os.environ)
+    place = choose_place(Path.cwd(), os.environ)
     if place.project is None:
         raise UsageError(
             "The configuration of this project is not trusted or not in this project, so it is not changed.",

@@ -115,14 +115,14 @@ async def _answer(settings: Settings, name: str, within_s: float) -> Finding:
     except SandburError as error:
         masked = masker_for(os.environ, settings.cwd).text
         detail = masked(f"{name}: {error.message}")
-        hint = masked(error.hint.removeprefix("Run: ") or _again(name))
+        hint = masked(error.hint.removeprefix("Run: ") or _format_retry(name))
         return Finding("note" if has_answered else "bad", "online", detail, hint)
     except TimeoutError:
         pass
-    return Finding("bad", "online", f"{name}: no answer within {within_s:g} s", _again(name))
+    return Finding("bad", "online", f"{name}: no answer within {within_s:g} s", _format_retry(name))
 
 
-def _again(name: str) -> str:
+def _format_retry(name: str) -> str:
     return f"sandbur -p hello -v -m {name}"
 
 

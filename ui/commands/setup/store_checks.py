@@ -10,7 +10,7 @@ from errno import ENOSPC
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from ....actions.workspace.paths import format_size
+from ....actions.workspace.paths import format_count, format_size
 from ....agent.config.settings import Settings
 from ....agent.runtime.cleanup import size_of, strays
 from ....state.errors import SandburError
@@ -53,10 +53,10 @@ def _store_findings(store: Store, settings: Settings) -> Iterator[Finding]:
         for problem in problems[:_MOST_NAMED]:
             yield Finding("bad", "store", problem, "sandbur sessions verify")
     sessions = {summary.id: summary.parent_id for summary in store.sessions()}
-    count = f"{len(sessions)} session{'' if len(sessions) == 1 else 's'}"
+    count = format_count(len(sessions), "session")
     with exit_on_signals():
         damaged = list(_records(store, sessions, shows_progress=not settings.plain))
-    unwritable = list(_writing(store, settings))
+    unwritable = list(_check_writing(store, settings))
     verdict = "cannot be written" if unwritable else "intact"
     verdict = "damaged" if problems or any(f.verdict == "bad" for f in damaged) else verdict
     yield Finding("good" if verdict == "intact" else "bad", "store", f"{store.name}, {count}, {verdict}")
@@ -66,7 +66,7 @@ def _store_findings(store: Store, settings: Settings) -> Iterator[Finding]:
     yield from _dead_runs(store)
     if settings.store.startswith(_SQLITE):
         yield from _rights(Path(settings.store.removeprefix(_SQLITE)))
-    yield from _leftovers(settings.home, sessions)
+    yield from _find_leftovers(settings.home, sessions)
 
 
 def _records(store: Store, parents: Mapping[str, str | None], shows_progress: bool) -> Iterator[Finding]:
@@ -100,7 +100,7 @@ def _key(settings: Settings) -> Finding:
     return Finding("note" if fix else "good", "seal key", f"{path}, {mode:04o}, named {name_maker(key)}", fix)
 
 
-def _writing(store: Store, settings: Settings) -> Iterator[Finding]:
+def _check_writing(store: Store, settings: Settings) -> Iterator[Finding]:
     """Check that the store and its folder can be written; no test data stays."""
     try:
         store.try_writing()
@@ -152,7 +152,7 @@ def _rights(database: Path) -> Iterator[Finding]:
             yield Finding("note", "permissions", f"others can read {path}, which is {mode:04o}", fix)
 
 
-def _leftovers(home: Path, sessions: Iterable[str]) -> Iterator[Finding]:
+def _find_leftovers(home: Path, sessions: Iterable[str]) -> Iterator[Finding]:
     """Yield a finding if there are folders of calls whose sessions are not in the store."""
     found = strays(home, sessions)
     if found:

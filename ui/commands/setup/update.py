@@ -75,7 +75,7 @@ class InstallPlace(NamedTuple):
 class UpdateAdvice(NamedTuple):
     kind: str
     origin: str
-    """How it was installed, as the rest of a sentence."""
+    """A clause that says how Sandbur was installed."""
     command: str
     note: str = ""
     look_up: tuple[str, ...] = ()
@@ -131,7 +131,7 @@ def _find_checkout(place: InstallPlace) -> UpdateAdvice | None:
     if not place.origin.get("dir_info", {}).get("editable"):
         return None
     folder = _path_of(place.origin)
-    command, note = _after_pull(folder, _pip(place, f"-e {shlex.quote(folder)}"))
+    command, note = _after_pull(folder, _make_pip_command(place, f"-e {shlex.quote(folder)}"))
     look = ("git", "-C", folder, "fetch", "--dry-run", "--verbose") if _is_checkout(folder) else ()
     return UpdateAdvice("checkout", f"as the editable checkout {folder}", command, note, look)
 
@@ -211,18 +211,20 @@ def _find_pip(place: InstallPlace) -> UpdateAdvice:
         vcs = place.origin["vcs_info"]
         revision = f"@{vcs['requested_revision']}" if vcs.get("requested_revision") else ""
         source = f"{_NAME} @ {vcs['vcs']}+{url}{revision}"
-        return UpdateAdvice("pip", f"{by} from {url}", _pip(place, f"--upgrade {shlex.quote(source)}"))
+        return UpdateAdvice(
+            "pip", f"{by} from {url}", _make_pip_command(place, f"--upgrade {shlex.quote(source)}")
+        )
     if not url:
         look = (place.python, "-m", "pip", "index", "versions", _NAME) if place.has_pip else ()
         return UpdateAdvice(
-            "pip", f"{by} from a package index", _pip(place, f"--upgrade {_NAME}"), look_up=look
+            "pip", f"{by} from a package index", _make_pip_command(place, f"--upgrade {_NAME}"), look_up=look
         )
     if "dir_info" in place.origin:
         folder = _path_of(place.origin)
-        command, note = _after_pull(folder, _pip(place, f"--upgrade {shlex.quote(folder)}"))
+        command, note = _after_pull(folder, _make_pip_command(place, f"--upgrade {shlex.quote(folder)}"))
         return UpdateAdvice("pip", f"{by} from {folder}", command, note)
     note = "Put the path or the address of the newer wheel in the place of WHEEL."
-    return UpdateAdvice("pip", f"{by} from {url}", _pip(place, "--upgrade WHEEL"), note)
+    return UpdateAdvice("pip", f"{by} from {url}", _make_pip_command(place, "--upgrade WHEEL"), note)
 
 
 _FINDERS: tuple[Callable[[InstallPlace], UpdateAdvice | None], ...] = (
@@ -236,7 +238,7 @@ _FINDERS: tuple[Callable[[InstallPlace], UpdateAdvice | None], ...] = (
 )
 
 
-def _pip(place: InstallPlace, words: str) -> str:
+def _make_pip_command(place: InstallPlace, words: str) -> str:
     """Return the command that installs into an environment; those that uv made have no pip."""
     python = shlex.quote(place.python)
     return (

@@ -169,7 +169,7 @@ class SandburConnection:
 
 
 class _EventStream:
-    """What is known of a stream across its connections."""
+    """The state of a stream across its connections."""
 
     def __init__(self, last_id: str | None) -> None:
         self.last_id = last_id or ""

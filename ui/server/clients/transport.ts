@@ -108,7 +108,7 @@ export class SandburConnection {
   }
 }
 
-/** What is known of a stream across its connections. */
+/** The state of a stream across its connections. */
 class EventStream {
   retryMs = 2000;
   isOver = false;

@@ -150,7 +150,7 @@ class SessionTurn:
         return await read_status(self.request, self.session_id)
 
     async def close(self) -> None:
-        """Let other requests work with the session."""
+        """Release the session for other requests."""
         if self.stream is not None:
             await self.stream.close()
             self.stream = None

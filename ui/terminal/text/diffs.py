@@ -42,7 +42,7 @@ def emphasize(text: str, role: str, parts: Iterable[tuple[int, int]]) -> Emphasi
     return made
 
 
-def behind(head: str, text: str) -> str:
+def prepend(head: str, text: str) -> str:
     """Return the text with a prefix; the emphasis stays."""
     return text.after(head) if isinstance(text, Emphasized) else head + text
 

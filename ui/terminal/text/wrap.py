@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from rich.cells import cell_len
 
 from ..terminal import Glyphs, put
-from .diffs import Emphasized, Line, behind, emphasize
+from .diffs import Emphasized, Line, emphasize, prepend
 
 _PIECES = re.compile(r"\s+|\S+")
 _WORDS = re.compile(r"\s*\S+")
@@ -71,7 +71,7 @@ def frame_lines(lines: Iterable[Line], cells: int | None, glyphs: Glyphs) -> Ite
         start = 0
         for number, row in enumerate(wrap(text, room, indent)):
             visible = _part(text, start, start + len(row))
-            yield style, in_frame(behind(broken + " " * indent if number else bar, visible))
+            yield style, in_frame(prepend(broken + " " * indent if number else bar, visible))
             start += len(row)
 
 

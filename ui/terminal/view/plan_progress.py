@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ....state.application import StepStatus, Usage, VibeStep
 from ..lines import Line, step_sign
-from ..status import short_count, tokens_of
+from ..status import count_all_tokens, short_count
 from ..terminal import Glyphs
 from ..text.sanitize import one_line
 from ..text.times import format_seconds
@@ -112,7 +112,7 @@ class PlanProgress:
         if active is None:
             return
         spent = self._spent.setdefault(active, _Spent())
-        taken = tokens_of(latest)
+        taken = count_all_tokens(latest)
         spent.tokens = None if taken is None or spent.tokens is None else spent.tokens + taken
 
     def place(self, step_id: str) -> tuple[int, int, str]:

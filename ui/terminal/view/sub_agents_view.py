@@ -12,7 +12,7 @@ from ....actions.ports.events import (
     UsageChanged,
 )
 from ..lines import title
-from ..status import short_count, tokens_of
+from ..status import count_all_tokens, short_count
 from ..text.sanitize import one_line
 from .calls_view import CallsView
 from .plan_progress import PlanProgress
@@ -45,7 +45,7 @@ class SubAgentsView:
             self._known[agent.agent_id] = _Progress(agent.call_id if above is None else above.call_id)
         progress = self._known[agent.agent_id]
         if isinstance(event.event, UsageChanged):
-            progress.tokens = tokens_of(event.event.usage)
+            progress.tokens = count_all_tokens(event.event.usage)
         elif text := _describe(event):
             used = "" if not progress.tokens else f"  {short_count(progress.tokens)} tokens"
             self._calls.add_output(ToolOutput(progress.call_id, f"\n{text}{used}"))

@@ -52,7 +52,7 @@ class Search:
         listing.paths.sort()
         return listing
 
-    async def still_there(self, paths: Sequence[str]) -> list[str]:
+    async def select_existing(self, paths: Sequence[str]) -> list[str]:
         """Return the paths that are still files below the root and are reached through no link.
 
         ripgrep opens files by name, so it leaves the root if a folder becomes a link.
@@ -89,8 +89,8 @@ class Search:
             )
             counts.update(counted)
             is_complete = is_complete and was_complete
-        names = await asyncio.to_thread(self._text_only, sorted(counts))
-        listed, unshown = _first(names, counts, limit)
+        names = await asyncio.to_thread(self._select_text_files, sorted(counts))
+        listed, unshown = _split_at_limit(names, counts, limit)
         files: list[FileMatches] = []
         for at in range(0, len(listed), ripgrep.MOST_OPEN):
             batch = listed[at : at + ripgrep.MOST_OPEN]
@@ -118,11 +118,11 @@ class Search:
             files.append(FileMatches(paths[index], count, texts))
         return SearchResult(files, ran.status == 0)
 
-    def _text_only(self, paths: Sequence[str]) -> list[str]:
+    def _select_text_files(self, paths: Sequence[str]) -> list[str]:
         return [path for path in paths if _is_text(self._root / path)]
 
 
-def _first(names: Sequence[str], counts: dict[str, int], limit: int) -> tuple[list[str], list[str]]:
+def _split_at_limit(names: Sequence[str], counts: dict[str, int], limit: int) -> tuple[list[str], list[str]]:
     """Split the names into the files whose lines fill the limit, and the other files."""
     total = 0
     for index, name in enumerate(names):

@@ -36,7 +36,7 @@ async def list_files(program: str, root: Path, wanted: FileFilter, timeout_s: fl
         return None
     *names, rest = ran.output.split(b"\0")
     del rest
-    return FileListing([_name(name) for name in names], ran.status is not None)
+    return FileListing([_decode_name(name) for name in names], ran.status is not None)
 
 
 async def can_search(program: str, pattern: str) -> bool:
@@ -55,7 +55,7 @@ async def count_matches(
     )  # fmt: skip
     if ran is None:
         return {}, False
-    counts = {_name(found[1]): int(found[2]) for found in _COUNT.finditer(ran.output)}
+    counts = {_decode_name(found[1]): int(found[2]) for found in _COUNT.finditer(ran.output)}
     return counts, ran.status is not None
 
 
@@ -80,7 +80,7 @@ async def find_matching_lines(
         )  # fmt: skip
     lines: dict[str, list[MatchedLine]] = {path: [] for path in opened.values()}
     for found in _MATCH.finditer(ran.output if ran else b""):
-        lines[opened[_name(found[1])]].append(MatchedLine(int(found[2]), line_text(found[3])))
+        lines[opened[_decode_name(found[1])]].append(MatchedLine(int(found[2]), line_text(found[3])))
     results = [FileMatches(path, len(found), found) for path, found in lines.items()]
     return results, ran is not None and ran.status is not None
 
@@ -109,5 +109,5 @@ async def _run(
         return None
 
 
-def _name(path: bytes) -> str:
+def _decode_name(path: bytes) -> str:
     return path.decode(errors="surrogateescape")

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ....ports import ToolContext
-from ....workspace.paths import folder_and_file, format_count, format_path_from, locate
+from ....workspace.paths import format_count, format_path_from, locate, split_folder_and_file
 from ....workspace.patterns import PathPattern
 from ....workspace.tree import FileFilter, FileListing
 from .engine import Search, SearchResult
@@ -28,7 +28,7 @@ class Searches(NamedTuple):
         search = Search(folder, self.use_ripgrep, self.limit_s)
         listing = await search.list_files(FileFilter(hidden=pattern.reaches_hidden))
         names = [path for path in listing.paths if pattern.matches(path)]
-        there = await search.still_there(names[: self.most])
+        there = await search.select_existing(names[: self.most])
         lines = cap_lines([format_path_from(root / name, cwd) for name in there])
         notes = [] if names else ["No file matches."]
         if len(names) > len(lines):
@@ -42,7 +42,7 @@ class Searches(NamedTuple):
     ) -> str:
         """Return a text with the lines that match a regular expression, in the files that match `only`."""
         pattern = translate_pattern(expression)
-        root, names = folder_and_file(locate(path, context.reach, "searched"))
+        root, names = split_folder_and_file(locate(path, context.reach, "searched"))
         search = Search(root, self.use_ripgrep, self.limit_s)
         listing = FileListing(names) if names else await _candidates(search, only)
         found = await search.find(pattern, listing.paths, self.most) if listing.paths else SearchResult()

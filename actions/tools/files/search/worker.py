@@ -61,7 +61,7 @@ def find_required_literal(expression: "re.Pattern[str]") -> bytes:
     if expression.flags & re.IGNORECASE:
         return b""
     runs: list[list[str]] = [[]]
-    for op, value in _in_sequence(_parse(expression.pattern)):
+    for op, value in _walk_sequence(_parse(expression.pattern)):
         if op is _OPS.LITERAL and value != _NEW_LINE and not 0xD800 <= value < 0xE000:
             runs[-1].append(chr(value))
         else:
@@ -69,13 +69,13 @@ def find_required_literal(expression: "re.Pattern[str]") -> bytes:
     return max(("".join(run).encode() for run in runs), key=len)
 
 
-def _in_sequence(parsed: Any) -> Iterator[tuple[Any, Any]]:
+def _walk_sequence(parsed: Any) -> Iterator[tuple[Any, Any]]:
     """Yield the parts of a pattern that follow each other in every match. Groups that change no flags are
     replaced by their parts.
     """
     for op, value in parsed:
         if op is _OPS.SUBPATTERN and not value[1] and not value[2]:
-            yield from _in_sequence(value[3])
+            yield from _walk_sequence(value[3])
         else:
             yield op, value
 
@@ -86,7 +86,7 @@ def _search(
     """Return the number of matching lines, and the first of them."""
     count, lines = 0, list[Line]()
     try:
-        for number, line in enumerate(_lines(folders.open(path), literal), 1):
+        for number, line in enumerate(_open_lines(folders.open(path), literal), 1):
             # The bytes are searched first, so that few lines must be decoded.
             if isinstance(line, bytes):
                 is_match = literal in line and expression.search(line.decode("utf-8", _NO_TEXT))
@@ -102,7 +102,7 @@ def _search(
     return count, lines
 
 
-def _lines(descriptor: int, literal: bytes) -> Iterable[bytes | str]:
+def _open_lines(descriptor: int, literal: bytes) -> Iterable[bytes | str]:
     """Return the lines of a text file without line ends, as text if that is as fast, otherwise as UTF-8.
 
     Return no lines for a binary file, and for a file that does not contain the literal.
@@ -134,7 +134,7 @@ def _split(content: bytes) -> Sequence[bytes | str]:
 
 def _read_lines(file: BinaryIO, encoding: str) -> Iterator[bytes]:
     with file:
-        source = _as_utf8(file, encoding) if encoding else file
+        source = _convert_to_utf8(file, encoding) if encoding else file
         while line := source.readline(_LONGEST_LINE_BYTES):
             yield line.removesuffix(b"\n").removesuffix(b"\r")
 
@@ -180,7 +180,7 @@ class OpenFolders:
             self._names.append(folder)
 
 
-def _as_utf8(file: BinaryIO, encoding: str) -> BinaryIO:
+def _convert_to_utf8(file: BinaryIO, encoding: str) -> BinaryIO:
     return io.BytesIO(file.read().decode(encoding, "replace").encode())
 
 

@@ -48,7 +48,7 @@ class FunctionArguments:
         self.names = {one["name"]: str(one.get("alias", one["name"])) for one in _fields(core)}
         """Maps each parameter to its name for the model."""
         descriptions = {self.names[name]: text for name, text in texts.items() if name in self.names}
-        self.schema = _flat(_json_schema(core, what, self._parameters, function), descriptions)
+        self.schema = _flatten_schema(_json_schema(core, what, self._parameters, function), descriptions)
         self._nullable = {name for name, one in self.schema["properties"].items() if _takes_null(one)}
 
     def check(self, spec: ToolSpec, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -66,7 +66,9 @@ class FunctionArguments:
         try:
             _, values = self._validator.validate_python(present)
         except ValidationError as error:
-            raise BadArguments(f"{spec.name}: {_problems(error, given)}. {describe_expected(spec)}") from None
+            raise BadArguments(
+                f"{spec.name}: {_describe_problems(error, given)}. {describe_expected(spec)}"
+            ) from None
         return present, values
 
 
@@ -140,14 +142,16 @@ def _json_schema(
         raise
 
 
-def _flat(schema: dict[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
+def _flatten_schema(schema: dict[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
     body = flat(schema, is_closed=True)
-    properties = {name: _plain(one, texts.get(name, "")) for name, one in body.get("properties", {}).items()}
+    properties = {
+        name: _simplify_argument(one, texts.get(name, "")) for name, one in body.get("properties", {}).items()
+    }
     done = build_object_schema(properties, body.get("required", []))
     return {**done, "$defs": body["$defs"]} if "$defs" in body else done
 
 
-def _plain(schema: dict[str, Any], text: str) -> dict[str, Any]:
+def _simplify_argument(schema: dict[str, Any], text: str) -> dict[str, Any]:
     """Return the schema of an argument with its description. If it may be null only because it is optional,
     null is removed.
     """
@@ -166,18 +170,18 @@ def _takes_null(schema: Mapping[str, Any]) -> bool:
     return {"type": "null"} in schema.get("anyOf", ()) or not {"type", "anyOf", "enum", "$ref"} & set(schema)
 
 
-def _problems(error: ValidationError, given: Mapping[str, Any]) -> str:
+def _describe_problems(error: ValidationError, given: Mapping[str, Any]) -> str:
     """Describe the problems in one line. The choices of a union count as one problem."""
     found: dict[str, list[str]] = {}
     values: dict[str, Any] = {}
     for one in error.errors(include_url=False):
-        place, value = _place(one["loc"], given)
+        place, value = _locate_error(one["loc"], given)
         place = place if len(place) <= _MOST_PLACE else place[:_MOST_PLACE] + "..."
         if one["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
             found[f"there is no argument {quote_name(place)}"] = []
             continue
         values[place] = value
-        clauses, clause = found.setdefault(place, []), _clause(one)
+        clauses, clause = found.setdefault(place, []), _describe_error(one)
         if clause not in clauses:
             clauses.append(clause)
     problems = [_describe_problem(place, clauses, values.get(place)) for place, clauses in found.items()]
@@ -193,7 +197,7 @@ def _describe_problem(place: str, clauses: Sequence[str], value: Any) -> str:
     return f"{place} {wanted}, got {describe_value(value)}" if "must" in wanted else f"{place} {wanted}"
 
 
-def _place(location: Sequence[int | str], given: Mapping[str, Any]) -> tuple[str, Any]:
+def _locate_error(location: Sequence[int | str], given: Mapping[str, Any]) -> tuple[str, Any]:
     """Return the path of an error in the arguments, and the value at this path.
 
     The path of pydantic contains the names of union choices, which are not in the arguments.
@@ -216,7 +220,7 @@ def _place(location: Sequence[int | str], given: Mapping[str, Any]) -> tuple[str
     return place, value
 
 
-def _clause(details: Any) -> str:
+def _describe_error(details: Any) -> str:
     kind: str = details["type"]
     if kind.startswith("missing"):
         return "is missing"

@@ -40,10 +40,10 @@ def map_schema(node: Any, change: Callable[[Schema], Schema]) -> Any:
     if not isinstance(node, Mapping):
         return node
     done = change(dict(cast(Mapping[str, Any], node)))
-    return {key: _inside(key, value, lambda one: map_schema(one, change)) for key, value in done.items()}
+    return {key: _map_keyword(key, value, lambda one: map_schema(one, change)) for key, value in done.items()}
 
 
-def _inside(key: str, value: Any, change: Callable[[Any], Any]) -> Any:
+def _map_keyword(key: str, value: Any, change: Callable[[Any], Any]) -> Any:
     """Return the value of a keyword, with `change` applied to each schema in it."""
     if key in _MAPS and isinstance(value, Mapping):
         schemas = cast(Mapping[str, Any], value)
@@ -74,7 +74,7 @@ class _Flattening:
         done: Schema = {}
         for key, value in node.items():
             if key not in ("title", "discriminator"):
-                done[key] = _inside(key, value, self.node)
+                done[key] = _map_keyword(key, value, self.node)
         if self._is_closed and "properties" in done:
             done.setdefault("additionalProperties", False)
         return done

@@ -60,7 +60,7 @@ def usual(schema: Mapping[str, Any], what: str) -> Schema:
     Types of programming languages become types of JSON. Keywords without a meaning are removed.
     """
     try:
-        done = flat(map_schema(schema, _usual))
+        done = flat(map_schema(schema, _normalize_level))
     except RecursionError:
         raise UsageError(f"{what}: its schema is nested too deeply.") from None
     done = {key: value for key, value in done.items() if key not in ("$schema", "$id", "id")}
@@ -71,7 +71,7 @@ def usual(schema: Mapping[str, Any], what: str) -> Schema:
     return done
 
 
-def _usual(node: Schema) -> Schema:
+def _normalize_level(node: Schema) -> Schema:
     """Return one schema level in normal form."""
     done = {key: value for key, value in node.items() if _has_shape(key, value)}
     if isinstance(node.get("items"), list):
@@ -114,7 +114,7 @@ class SchemaArguments:
     def check(self, spec: ToolSpec, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
         given = parse_arguments_object(spec, text)
         if errors := self._errors(given):
-            problems = [_problem(error, given) for error in errors[:_MOST_PROBLEMS]]
+            problems = [_describe_error(error, given) for error in errors[:_MOST_PROBLEMS]]
             more = f"; and {len(errors) - len(problems)} more" if len(errors) > len(problems) else ""
             raise BadArguments(f"{spec.name}: {'; '.join(problems)}{more}. {describe_expected(spec)}")
         return given, {self._parameter: given} if self._parameter else given
@@ -126,18 +126,18 @@ class SchemaArguments:
             raise BadArguments(f"the arguments cannot be checked: {error}") from None
 
 
-def _problem(error: ValidationError, given: Mapping[str, Any]) -> str:
+def _describe_error(error: ValidationError, given: Mapping[str, Any]) -> str:
     place, value = "", cast(Any, given)
     for part in error.instance_path:
         place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else part
-        value = _inside(value, part)
+        value = _get_part(value, part)
     message = error.message[:_MOST_CHARS]
     if place:
         message = f"{place[:_MOST_CHARS]}{message[2:] if message.startswith('it ') else f': {message}'}"
     return message if isinstance(value, dict) else f"{message}, got {describe_value(value)}"
 
 
-def _inside(value: Any, part: str | int) -> Any:
+def _get_part(value: Any, part: str | int) -> Any:
     """Return the value at one part of a path, or an empty object if the path is not within these
     arguments.
     """

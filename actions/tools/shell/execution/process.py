@@ -94,14 +94,14 @@ class _Run:
         command_end, self._lifeline = os.pipe()
         news_end, report_end = os.pipe()
         news = os.fdopen(news_end, "rb", buffering=0)
-        order = self._order()
+        order = self._make_order()
         try:
             if with_spares:
                 self._process = await send_order(
                     order, str(self._cwd), (command_end, report_end), self._launch.descriptors
                 )
             if self._process is None:
-                self._process = self._program(order, command_end, report_end)
+                self._process = self._start_program(order, command_end, report_end)
             reach("spawned")
             loop = asyncio.get_running_loop()
             if isinstance(self._process, WaitingSupervisor):
@@ -114,7 +114,7 @@ class _Run:
             os.close(command_end)
             os.close(report_end)
 
-    def _order(self) -> Order:
+    def _make_order(self) -> Order:
         environment = shell_environment(os.environ, self._spool.marker, self._withheld)
         return Order(
             call=(str(self._spool.folder), self._spool.marker),
@@ -124,7 +124,7 @@ class _Run:
             sandbox=(self._launch.words[0] if self._launch.words else "", self._launch.orders),
         )
 
-    def _program(self, order: Order, command_end: int, report_end: int) -> subprocess.Popen[bytes]:
+    def _start_program(self, order: Order, command_end: int, report_end: int) -> subprocess.Popen[bytes]:
         *words, last = order.command
         own = {"SANDBUR_COMMAND": last, "SANDBUR_FOLDER": order.folder}
         arguments = (order.around, str(order.most_bytes), str(order.steps), *words)
@@ -170,7 +170,7 @@ class _Run:
         """Kill all remaining processes and close the pipes."""
         if reason:
             self._ask_to_stop(reason)
-        await self._until_closed()
+        await self._wait_until_closed()
         end = parse_report(bytes(self._news.report), reason, self._limits)
         if end.status is None and self._process is not None:
             self._process.kill()
@@ -187,7 +187,7 @@ class _Run:
             # The command may have stopped its supervisor with a signal.
             self._process.send_signal(signal.SIGCONT)
 
-    async def _until_closed(self) -> None:
+    async def _wait_until_closed(self) -> None:
         now = asyncio.get_running_loop().time
         latest = now() + _STOPPING_S
         while self._process is not None and not self._news.is_closed and now() < latest:

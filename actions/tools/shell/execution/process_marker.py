@@ -59,7 +59,7 @@ def kill_marked(*markers: str) -> int:
     wanted = {f"{MARK}={marker}".encode() for marker in markers}
     killed: set[int] = set()
     for _ in range(_MOST_ROUNDS):
-        marked = [pid for pid in _pids() if wanted & _environment(pid) and pid != os.getpid()]
+        marked = [pid for pid in _list_pids() if wanted & _read_environment(pid) and pid != os.getpid()]
         for pid in marked:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -72,22 +72,26 @@ def kill_marked(*markers: str) -> int:
 def find_marked_processes(marker: str) -> list[str]:
     """Return the running processes of one call, each as `pid name`."""
     wanted = f"{MARK}={marker}".encode()
-    return [f"{pid} {_name(pid)}" for pid in _pids() if wanted in _environment(pid) and pid != os.getpid()]
+    return [
+        f"{pid} {_read_name(pid)}"
+        for pid in _list_pids()
+        if wanted in _read_environment(pid) and pid != os.getpid()
+    ]
 
 
-def _name(pid: int) -> str:
+def _read_name(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/comm").read_text("utf-8", "replace").strip()
     except OSError:
         return "?"
 
 
-def _pids() -> list[int]:
+def _list_pids() -> list[int]:
     folder = Path("/proc")
     return [int(entry.name) for entry in folder.iterdir() if entry.name.isdigit()] if folder.is_dir() else []
 
 
-def _environment(pid: int) -> set[bytes]:
+def _read_environment(pid: int) -> set[bytes]:
     try:
         return set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
     except OSError:

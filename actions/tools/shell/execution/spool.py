@@ -4,6 +4,8 @@ in it.
 
 import os
 import secrets
+import tempfile
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self, cast, get_args
@@ -14,6 +16,14 @@ from ..supervisor.claim import OUTPUT, READY
 from .abandoned import CallMark, this_boot
 
 _NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+
+
+def provide_folder(scratch: Path | None, stack: ExitStack) -> Path:
+    """Return the folder of a call. A call without one gets a folder that exists until `stack` is closed."""
+    if scratch is not None:
+        return scratch
+    folder = tempfile.TemporaryDirectory(prefix="sandbur-", ignore_cleanup_errors=True)
+    return Path(stack.enter_context(folder))
 
 
 class Spool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..read_only import git_subcommand, subcommand_of
 from .programs.git_tables import GIT
-from .programs.options import Program, ProgramArguments, files_among, read_arguments
+from .programs.options import Program, ProgramArguments, list_possible_files, read_arguments
 from .programs.tables import PROGRAMS, SUBCOMMANDS
 from .programs.versions import tells_version
 
@@ -88,7 +88,7 @@ def _asks_about_itself(words: Sequence[str]) -> bool:
 def _paths(words: Sequence[str], known: Program, arguments: ProgramArguments) -> Iterator[str]:
     if words[0] in _NO_PATHS:
         return
-    yield from (path for path in files_among(known, arguments) if path not in ("-", ""))
+    yield from (path for path in list_possible_files(known, arguments) if path not in ("-", ""))
 
 
 def _walks(program: str, words: Sequence[str], arguments: ProgramArguments) -> tuple[bool, bool]:

@@ -163,16 +163,16 @@ class ShellReader:
         self.here_documents: list[_HereDocument] = []
         self.readers: dict[str, Callable[[], None]] = {
             "\\": self._escape,
-            "'": self._single_quotes,
-            '"': self._double_quote,
-            "$": self._dollar,
-            "`": self._backtick,
+            "'": self._read_single_quotes,
+            '"': self._read_double_quote,
+            "$": self._read_dollar,
+            "`": self._read_backtick,
             "#": self._hash,
             "(": self._open,
             ")": self._close,
-            "&": self._ampersand,
-            **dict.fromkeys("<>", self._redirection),
-            **dict.fromkeys(";|", self._separator),
+            "&": self._read_ampersand,
+            **dict.fromkeys("<>", self._read_redirection),
+            **dict.fromkeys(";|", self._read_separator),
             "\n": self._end_line,
         }
 
@@ -180,12 +180,12 @@ class ShellReader:
         while self.at < len(self.text):
             character = self.text[self.at]
             if self.frame.in_quotes:
-                self._inside_quotes(character)
+                self._read_inside_quotes(character)
             elif character in _BLANKS:
                 self._end_word()
                 self.at += 1
             else:
-                self.readers.get(character, self._ordinary)()
+                self.readers.get(character, self._read_ordinary)()
         while self.outer:
             self._doubt("a quote or bracket is not closed")
             self._leave()
@@ -203,7 +203,7 @@ class ShellReader:
         frame.word.append(text)
         frame.marks.append((QUOTED if frame.in_quotes and mark == PLAIN else mark) * len(text))
 
-    def _ordinary(self) -> None:
+    def _read_ordinary(self) -> None:
         character = self.text[self.at]
         if character in "*?[~":
             self.frame.expands = True
@@ -230,7 +230,7 @@ class ShellReader:
             self._add(following, QUOTED)
         self.at += 2
 
-    def _single_quotes(self) -> None:
+    def _read_single_quotes(self) -> None:
         end = self.text.find("'", self.at + 1)
         if end < 0:
             self._doubt("a quote or bracket is not closed")
@@ -241,18 +241,18 @@ class ShellReader:
         self._add(quoted, QUOTED)
         self.at = end + 1
 
-    def _double_quote(self) -> None:
+    def _read_double_quote(self) -> None:
         self._add("")
         self.frame.in_quotes = not self.frame.in_quotes
         self.at += 1
 
-    def _inside_quotes(self, character: str) -> None:
+    def _read_inside_quotes(self, character: str) -> None:
         if character == '"' and self.frame.opened_by != _HERE:
-            self._double_quote()
+            self._read_double_quote()
         elif character == "$":
-            self._dollar()
+            self._read_dollar()
         elif character == "`":
-            self._backtick()
+            self._read_backtick()
         elif character == "\\" and self.text[self.at + 1 : self.at + 2] in ("$", "`", '"', "\\", "\n"):
             self._escape()
         else:
@@ -260,7 +260,7 @@ class ShellReader:
             self._add(character)
             self.at += 1
 
-    def _dollar(self) -> None:
+    def _read_dollar(self) -> None:
         following = self.text[self.at + 1 : self.at + 2]
         variable = _VARIABLE.match(self.text, self.at)
         self._doubt(HOLDS_VARIABLE if variable else "it holds a variable or substitution")
@@ -271,12 +271,12 @@ class ShellReader:
         elif following == "'" and not self.frame.in_quotes:
             self._ansi_quotes()
         elif variable:
-            self._variable(variable)
+            self._read_variable(variable)
         else:
             self._add("$" if following != '"' else "", SUBSTITUTION)
             self.at += 1
 
-    def _variable(self, found: re.Match[str]) -> None:
+    def _read_variable(self, found: re.Match[str]) -> None:
         """Insert the value of a variable that the same text set, so that the variable cannot hide a
         command.
         """
@@ -295,7 +295,7 @@ class ShellReader:
         self._add(decoded, QUOTED)
         self.at = end + 1
 
-    def _backtick(self) -> None:
+    def _read_backtick(self) -> None:
         self._doubt("it holds a variable or substitution")
         self.frame.is_computed = True
         if self.frame.opened_by == "`":
@@ -321,7 +321,7 @@ class ShellReader:
 
     def _hash(self) -> None:
         if self.frame.word is not None:
-            self._ordinary()
+            self._read_ordinary()
             return
         self._doubt("it holds a comment")
         end = self.text.find("\n", self.at)
@@ -350,15 +350,15 @@ class ShellReader:
             self.parts.append(Part((), None, "", ")"))
         self.at += 1
 
-    def _ampersand(self) -> None:
+    def _read_ampersand(self) -> None:
         if self.text.startswith("&>", self.at):
-            self._redirection()
+            self._read_redirection()
             return
         if not self.text.startswith("&&", self.at):
             self._doubt("it starts something in the background")
-        self._separator()
+        self._read_separator()
 
-    def _separator(self) -> None:
+    def _read_separator(self) -> None:
         found = _SEPARATOR.match(self.text, self.at)
         self._end_command()
         joint = found[0] if found else ";"
@@ -369,7 +369,7 @@ class ShellReader:
         self.at += len(joint)
 
     def _end_line(self) -> None:
-        self._separator()
+        self._read_separator()
         waiting, self.here_documents = self.here_documents, []
         for one in waiting:
             self._read_here_document(one)
@@ -392,7 +392,7 @@ class ShellReader:
             # The last command of the level is the text itself.
             self.commands += inner.commands[:-1]
 
-    def _redirection(self) -> None:
+    def _read_redirection(self) -> None:
         frame = self.frame
         if frame.word is not None and _FILE_NUMBER.fullmatch(self.text, frame.word_start, self.at):
             frame.word = None

@@ -212,9 +212,9 @@ class _Net:
     def _spellings(self, word: str, depth: int) -> Iterator[tuple[str, bool]]:
         """Yield a word, and all parts of it that may be file names."""
         word = _NO_PATH.sub("", word)
-        yield from ((one, True) for one in _plain(word, self._folder))
+        yield from ((one, True) for one in _list_variants(word, self._folder))
         if _PATTERN.search(word) is not None:
-            yield from ((one, False) for one in self._matches(word))
+            yield from ((one, False) for one in self._list_matches(word))
         if _TEXT.search(word) is not None and depth < _MAX_DEPTH:
             reader = ShellReader(word)
             reader.read()
@@ -223,9 +223,9 @@ class _Net:
                     if inner != word:
                         yield from self._spellings(inner, depth + 1)
         for token in _TOKEN.findall(word):
-            yield from ((one, False) for one in _plain(token, self._folder))
+            yield from ((one, False) for one in _list_variants(token, self._folder))
 
-    def _matches(self, pattern: str) -> Iterator[str]:
+    def _list_matches(self, pattern: str) -> Iterator[str]:
         """Yield the existing files that match a file name pattern."""
         if sum(_PATTERN.search(part) is not None for part in pattern.split("/")) > _MOST_PATTERNS:
             self.is_complete = False
@@ -241,7 +241,7 @@ class _Net:
             if isabs(folder) and os.path.realpath(folder).startswith(f"{self._workspace}/"):
                 yield folder
 
-    def _places(self, token: str) -> Iterator[str]:
+    def _list_places(self, token: str) -> Iterator[str]:
         """Yield the paths that a token may mean."""
         path = expanduser(token)
         for place in [path] if isabs(path) else [join(folder, path) for folder in self._folders]:
@@ -252,7 +252,7 @@ class _Net:
         return _SYSTEM.match(place) is not None and not place.startswith(f"{self._workspace.rstrip('/')}/")
 
     def _add_folder(self, token: str) -> None:
-        for place in list(self._places(token)):
+        for place in list(self._list_places(token)):
             if not os.path.isdir(place) or normpath(place) in ("/", self._home):  # noqa: PTH112 -- as text
                 continue
             self._given.append(place)
@@ -264,7 +264,7 @@ class _Net:
                 self.is_complete = False
 
     def _add_named(self, token: str, is_word: bool) -> None:
-        for place in self._places(token):
+        for place in self._list_places(token):
             if os.path.isfile(place):  # noqa: PTH113 -- as text
                 self._add(place)
         # A missing file that the command would run counts, too. If it is created later, the approval ends.
@@ -356,7 +356,7 @@ class _Net:
             self.found[place] = None
 
 
-def _plain(word: str, folder: str) -> Iterator[str]:
+def _list_variants(word: str, folder: str) -> Iterator[str]:
     """Yield the variants of one word: with its variables expanded, and without an attached option."""
     if not word or len(word) > 4096:
         return

@@ -159,20 +159,20 @@ class Sandbox:
             if self.kind == "bubblewrap":
                 with (
                     open_file(arguments(plan, cwd, program)) as arguments_file,
-                    open_file(spell(self._before(plan, handing))) as steps,
+                    open_file(spell(self._make_first_orders(plan, handing))) as steps,
                 ):
                     words = (str(bubblewrap()), "--args", str(arguments_file), "--")
                     yield Launch(words, steps, _open((steps, arguments_file, program, handing)), environment)
                 return
-            every = [*self._before(plan, handing), *orders(plan, cwd, program)]
+            every = [*self._make_first_orders(plan, handing), *orders(plan, cwd, program)]
             with open_file(spell(every)) as steps:
                 yield Launch((), steps, _open((steps, program, handing)), environment)
 
-    def _before(self, plan: SandboxPlan, handing: int) -> Iterator[SandboxOrder]:
+    def _make_first_orders(self, plan: SandboxPlan, handing: int) -> Iterator[SandboxOrder]:
         """Yield the orders with which both kinds on Linux begin."""
         yield from _list_guard_orders(plan)
         yield "first-to-go", "1000"
-        for name, most in _most(plan.limits).items():
+        for name, most in _make_limits(plan.limits).items():
             yield "limit", f"{_RLIMITS[name]} {most}"
         if plan.has_proxy or (self.kind == "landlock" and not plan.has_network):
             yield from order_network(f"{PORT} {handing}" if handing >= 0 else "")
@@ -247,20 +247,20 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())[:300]
 
 
-def _most(limits: ResourceLimits) -> Mapping[str, int]:
+def _make_limits(limits: ResourceLimits) -> Mapping[str, int]:
     return {
         "cpu": limits.cpu_s,
         "file": limits.file_bytes,
-        "memory": limits.memory_bytes or max(_memory() * 3 // 4, _LEAST_MEMORY),
-        "processes": limits.processes + _tasks(),
+        "memory": limits.memory_bytes or max(_count_memory_bytes() * 3 // 4, _LEAST_MEMORY),
+        "processes": limits.processes + _count_tasks(),
     }
 
 
-def _memory() -> int:
+def _count_memory_bytes() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def _tasks() -> int:
+def _count_tasks() -> int:
     """Return the number of threads on the machine. The kernel limits the threads of a user, which cannot be
     more.
     """

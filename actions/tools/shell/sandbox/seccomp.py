@@ -85,13 +85,13 @@ def filter_program(machine: str = "", looks_only: bool = False, knows_scopes: bo
         refused = (*refused, *known.changing, *(() if knows_scopes else known.signalling))
     program = [
         *_begin(known),
-        *_only(known.socket, 0, 0xFFFFFFFF, (_NETLINK,) if looks_only else _FAMILIES),
-        *_only(known.socketpair, 1, _KIND_MASK, _CONNECTED),
-        *(_none_of(known.ioctl, 1, _FILE_FLAGS) if looks_only else ()),
+        *_allow_values(known.socket, 0, 0xFFFFFFFF, (_NETLINK,) if looks_only else _FAMILIES),
+        *_allow_values(known.socketpair, 1, _KIND_MASK, _CONNECTED),
+        *(_refuse_values(known.ioctl, 1, _FILE_FLAGS) if looks_only else ()),
     ]
     for number in refused:
-        program += [_code(_EQUAL, number, 0, 1), _code(_RETURN, _REFUSE | _EPERM)]
-    return b"".join([*program, _code(_RETURN, _ALLOW)])
+        program += [_pack_code(_EQUAL, number, 0, 1), _pack_code(_RETURN, _REFUSE | _EPERM)]
+    return b"".join([*program, _pack_code(_RETURN, _ALLOW)])
 
 
 def single_process_filter(machine: str = "") -> bytes:
@@ -103,43 +103,43 @@ def single_process_filter(machine: str = "") -> bytes:
     known = _MACHINES[machine or platform.machine()]
     program = _begin(known)
     for number in (*known.starting, *known.signalling):
-        program += [_code(_EQUAL, number, 0, 1), _code(_RETURN, _REFUSE | _EPERM)]
-    return b"".join([*program, _code(_RETURN, _ALLOW)])
+        program += [_pack_code(_EQUAL, number, 0, 1), _pack_code(_RETURN, _REFUSE | _EPERM)]
+    return b"".join([*program, _pack_code(_RETURN, _ALLOW)])
 
 
 def _begin(known: _Machine) -> list[bytes]:
     """Return the codes that load the number of a system call for the codes after them."""
     return [
-        _code(_LOAD, _ARCH_AT),
-        _code(_EQUAL, known.arch, 1, 0),
+        _pack_code(_LOAD, _ARCH_AT),
+        _pack_code(_EQUAL, known.arch, 1, 0),
         # Programs of another architecture use other numbers for their calls.
-        _code(_RETURN, _KILL),
-        _code(_LOAD, _NUMBER_AT),
-        _code(_AT_LEAST, _X32, 0, 1),
-        _code(_RETURN, _REFUSE | _ENOSYS),
+        _pack_code(_RETURN, _KILL),
+        _pack_code(_LOAD, _NUMBER_AT),
+        _pack_code(_AT_LEAST, _X32, 0, 1),
+        _pack_code(_RETURN, _REFUSE | _ENOSYS),
     ]
 
 
-def _none_of(number: int, argument: int, values: tuple[int, ...]) -> list[bytes]:
+def _refuse_values(number: int, argument: int, values: tuple[int, ...]) -> list[bytes]:
     """Return the codes that refuse a call if the argument has one of these values."""
     count = len(values)
-    tests = [_code(_EQUAL, value, count - at, 0) for at, value in enumerate(values)]
-    body = [_code(_LOAD, _ARGUMENTS_AT + 8 * argument), *tests, _code(_RETURN, _ALLOW)]
-    body.append(_code(_RETURN, _REFUSE | _EPERM))
-    return [_code(_EQUAL, number, 0, len(body)), *body]
+    tests = [_pack_code(_EQUAL, value, count - at, 0) for at, value in enumerate(values)]
+    body = [_pack_code(_LOAD, _ARGUMENTS_AT + 8 * argument), *tests, _pack_code(_RETURN, _ALLOW)]
+    body.append(_pack_code(_RETURN, _REFUSE | _EPERM))
+    return [_pack_code(_EQUAL, number, 0, len(body)), *body]
 
 
-def _only(number: int, argument: int, mask: int, values: tuple[int, ...]) -> list[bytes]:
+def _allow_values(number: int, argument: int, mask: int, values: tuple[int, ...]) -> list[bytes]:
     """Return the codes that allow a call only if the argument has one of these values. Only the bits in
     `mask` count.
     """
     count = len(values)
-    tests = [_code(_EQUAL, value, count - at, 0) for at, value in enumerate(values)]
+    tests = [_pack_code(_EQUAL, value, count - at, 0) for at, value in enumerate(values)]
     # The kernel uses the lower half of the argument, too: both are C integers.
-    load = [_code(_LOAD, _ARGUMENTS_AT + 8 * argument), _code(_AND, mask)]
-    body = [*load, *tests, _code(_RETURN, _REFUSE | _EPERM), _code(_RETURN, _ALLOW)]
-    return [_code(_EQUAL, number, 0, len(body)), *body]
+    load = [_pack_code(_LOAD, _ARGUMENTS_AT + 8 * argument), _pack_code(_AND, mask)]
+    body = [*load, *tests, _pack_code(_RETURN, _REFUSE | _EPERM), _pack_code(_RETURN, _ALLOW)]
+    return [_pack_code(_EQUAL, number, 0, len(body)), *body]
 
 
-def _code(operation: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+def _pack_code(operation: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
     return struct.pack("=HBBI", operation, if_true, if_false, value)

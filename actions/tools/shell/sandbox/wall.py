@@ -132,7 +132,7 @@ class Wall:
                 open_file(filter_program(looks_only=True, knows_scopes=version() >= 6))
             )
             with self._lock:
-                ruleset = self._current(self._view()).copy()
+                ruleset = self._get_ruleset(self._view()).copy()
             stack.callback(os.close, ruleset)
             drop = [("drop-powers", _READS_AS_ROOT)] if os.geteuid() == 0 else []
             steps = [*drop, ("restrict-to", str(ruleset)), ("filter", str(program))]
@@ -161,7 +161,7 @@ class Wall:
             self._places = visible, tuple(inside)
         return self._places[1]
 
-    def _current(self, view: VisiblePlaces) -> _Ruleset:
+    def _get_ruleset(self, view: VisiblePlaces) -> _Ruleset:
         if self._ruleset is None or not self._ruleset.holds_for(view):
             self._ruleset = _Ruleset(view)
         return self._ruleset

@@ -104,7 +104,7 @@ class Watch:
         news = self._pump.patience_s()
         return max(until if news is None else min(until, news), 0) * 1000 + 1
 
-    def _plan(self, next_step: Callable[[], None], after_s: float) -> None:
+    def _schedule(self, next_step: Callable[[], None], after_s: float) -> None:
         self._next, self._deadline = next_step, time.monotonic() + after_s
 
     def _reap(self) -> bool:
@@ -118,7 +118,7 @@ class Watch:
                     self._status = os.waitstatus_to_exitcode(status)
                     self._after_s = time.monotonic() - self._began
                     if not self._is_stopping:
-                        self._plan(self._end_leftovers, 0 if self._is_orphan else LINGER_S)
+                        self._schedule(self._end_leftovers, 0 if self._is_orphan else LINGER_S)
         except ChildProcessError:
             signal_group(self._shell, signal.SIGKILL)
             return False
@@ -140,7 +140,7 @@ class Watch:
         if self._is_stopping or self._status is not None:
             self._stop("agent", ORPHAN_GRACE_S)
         else:
-            self._plan(lambda: self._stop("agent", ORPHAN_GRACE_S), ORPHAN_LINGER_S)
+            self._schedule(lambda: self._stop("agent", ORPHAN_GRACE_S), ORPHAN_LINGER_S)
 
     def _stop(self, reason: str, grace_s: float) -> None:
         # A request to stop that came after the end of the command is not the reason of its end.
@@ -161,13 +161,13 @@ class Watch:
         signal_tree(self._shell, signal.SIGTERM)
         # A stopped process handles SIGTERM only after SIGCONT.
         signal_tree(self._shell, signal.SIGCONT)
-        self._plan(self._kill, grace_s)
+        self._schedule(self._kill, grace_s)
 
     def _kill(self) -> None:
         give_up = time.monotonic() + KILLING_S
         self._kill_the_first()
         signal_tree(self._shell, signal.SIGKILL)
-        self._plan(lambda: self._kill_again(give_up), 0.02)
+        self._schedule(lambda: self._kill_again(give_up), 0.02)
 
     def _kill_the_first(self) -> None:
         """Kill the nearest processes before listing all others: if the first process of a sandbox ends, all
@@ -183,7 +183,7 @@ class Watch:
         alive = signal_tree(self._shell, signal.SIGKILL)
         if time.monotonic() > give_up:
             self._survivors = max(alive, 1)
-        self._plan(lambda: self._kill_again(give_up), 0.05)
+        self._schedule(lambda: self._kill_again(give_up), 0.05)
 
     def _stop_a_flood(self) -> None:
         if time.monotonic() < self._next_check:

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
+from .....actions.tools.similar_names import suggest_keys
 from .....state.errors import ConfigError, SandburError
 from ....config.paths import decode_text
 
@@ -110,8 +110,7 @@ def check_tables(
             raise error(f"{where} is not a valid server name.", f"{_NAME_RULE}.")
         unknown = [str(key) for key in entry if key not in _KEYS]
         if unknown:
-            near = get_close_matches(unknown[0], _KEYS, n=1)
-            hint = f"Did you mean `{near[0]}`?" if near else f"The keys are: {', '.join(_KEYS)}."
+            hint = suggest_keys(unknown[0], _KEYS)
             raise error(f"{where}: there is no key `{unknown[0][:40]}`.", hint)
         try:
             found[name] = McpServerTable.model_validate(entry)

@@ -66,7 +66,7 @@ class ProgramServers:
 
     async def list_resources(self, server: str) -> Sequence[ServerResource]:
         connection = self._source.connection_of(server)
-        async with _one_sentence(server):
+        async with _translate_errors(server):
             found, templates = await fetch_resources(connection)
         return [
             *(_describe_resource(server, str(one.uri), one) for one in found),
@@ -75,7 +75,7 @@ class ProgramServers:
 
     async def read_resource(self, server: str, uri: str) -> Sequence[Text | Image | Document]:
         connection = self._source.connection_of(server)
-        async with _one_sentence(server):
+        async with _translate_errors(server):
             result = await connection.ask(
                 lambda client: client.read_resource(uri), connection.server.table.timeout_s
             )
@@ -94,7 +94,7 @@ def _show_nothing(text: str) -> None:
 
 
 @asynccontextmanager
-async def _one_sentence(server: str) -> AsyncGenerator[None]:
+async def _translate_errors(server: str) -> AsyncGenerator[None]:
     """Turn each failure of a server into a `UsageError` of one sentence."""
     try:
         yield

@@ -25,7 +25,7 @@ class Prompts:
 
     async def list_prompts(self) -> Sequence[ServerPrompt]:
         """Return the prompts of every server that answers."""
-        found = await asyncio.gather(*map(_of_server, self._connections.values()))
+        found = await asyncio.gather(*map(_list_server_prompts, self._connections.values()))
         return [prompt for prompts in found for prompt in prompts]
 
     async def render_prompt(self, prompt: ServerPrompt, arguments: Mapping[str, str]) -> str:
@@ -45,7 +45,7 @@ class Prompts:
         return plain("\n\n".join(texts), _MOST_CHARS)
 
 
-async def _of_server(connection: ServerConnection) -> list[ServerPrompt]:
+async def _list_server_prompts(connection: ServerConnection) -> list[ServerPrompt]:
     found: list[ServerPrompt] = []
     try:
         link = await connection.ensure_link()

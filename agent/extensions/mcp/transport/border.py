@@ -91,12 +91,12 @@ def repair(result: dict[str, Any], note: Callable[[str], None]) -> None:
     """Remove the parts of a result for which the MCP library would reject all of it."""
     for key, adapter in _ENTRIES.items():
         if isinstance(result.get(key), list):
-            result[key] = _fitting(key, result[key], adapter, note)
+            result[key] = _select_valid(key, result[key], adapter, note)
     if isinstance(result.get("content"), list):
         result["content"] = [_keep_known_block(block) for block in result["content"][:MOST_ENTRIES]]
 
 
-def _fitting(
+def _select_valid(
     key: str, entries: list[Any], adapter: TypeAdapter[Any], note: Callable[[str], None]
 ) -> list[Any]:
     kept: list[Any] = []

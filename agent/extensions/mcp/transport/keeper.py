@@ -101,7 +101,7 @@ class Keeper:
                     self._handle_signals(os.read(wake, 512))
                 elif descriptor == lifeline:
                     poll.unregister(lifeline)
-                    self._plan("lingering", LINGER_S)
+                    self._schedule("lingering", LINGER_S)
                 elif not self._errors.carry():
                     poll.unregister(descriptor)
             if time.monotonic() >= self._deadline:
@@ -113,12 +113,12 @@ class Keeper:
         until = min(self._deadline, self._give_up)
         return None if until == float("inf") else max(until - time.monotonic(), 0) * 1000 + 1
 
-    def _plan(self, stage: str, after_s: float) -> None:
+    def _schedule(self, stage: str, after_s: float) -> None:
         self._stage, self._deadline = stage, time.monotonic() + after_s
 
     def _handle_signals(self, signals: bytes) -> None:
         if self._stage == "running" and any(number in signals for number in WATCHED[1:]):
-            self._plan("lingering", 0)
+            self._schedule("lingering", 0)
 
     def _reap(self) -> bool:
         """Collect the processes that ended; return whether others still run."""
@@ -129,7 +129,7 @@ class Keeper:
                     return True
                 if pid == self._server:
                     self._status = os.waitstatus_to_exitcode(status)
-                    self._plan("lingering", 0)
+                    self._schedule("lingering", 0)
         except ChildProcessError:
             signal_tree(self._server, signal.SIGKILL)
             return False
@@ -140,7 +140,7 @@ class Keeper:
             signal_tree(self._server, signal.SIGTERM)
             # A stopped process handles SIGTERM only after SIGCONT.
             signal_tree(self._server, signal.SIGCONT)
-            self._plan("asked", GRACE_S)
+            self._schedule("asked", GRACE_S)
         else:
             signal_tree(self._server, signal.SIGKILL)
-            self._plan("killing", 0.03)
+            self._schedule("killing", 0.03)

@@ -17,6 +17,7 @@ import anyio
 import mcp_types as types
 from mcp.shared.message import SessionMessage
 
+from ..text import one_line
 from .border import MOST_MESSAGE_BYTES
 
 _KEEPER = f"""\
@@ -30,6 +31,7 @@ _MOST_WAITING = 256
 """The most messages that are read ahead."""
 _MOST_UNSENT_BYTES = 2 * MOST_MESSAGE_BYTES
 _MOST_GARBAGE_LINES = 10_000
+_MOST_TAIL_BYTES = 4096
 _CLOSING_S = 1.0
 _REAPING_S = 5.0
 
@@ -50,7 +52,17 @@ async def program(
     lifeline, held = os.pipe()
     try:
         process = subprocess.Popen(  # noqa: ASYNC220 -- takes a few milliseconds; passes open files
-            [sys.executable, "-I", "-S", "-c", _KEEPER, _home(), str(lifeline), str(error_file), *command],
+            [
+                sys.executable,
+                "-I",
+                "-S",
+                "-c",
+                _KEEPER,
+                _find_package_folder(),
+                str(lifeline),
+                str(error_file),
+                *command,
+            ],
             cwd=cwd,
             env=dict(env),
             pass_fds=(lifeline,),
@@ -81,7 +93,7 @@ async def program(
             await _end(process, held)
 
 
-def _home() -> str:
+def _find_package_folder() -> str:
     """Return the folder from which this package is imported."""
     face = Path(str(sys.modules[__name__.partition(".")[0]].__file__))
     return str(face.parent.parent if face.name == "__init__.py" else face.parent)
@@ -261,3 +273,30 @@ class _Sink(asyncio.BaseProtocol):
 
     async def __aexit__(self, *_: Any) -> None:
         await self.aclose()
+
+
+class ErrorLog:
+    """The log file of one server. The server's keeper writes the file and limits its size."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._began = 0
+
+    def open_file(self) -> Path:
+        """Make the folder of the log file and return the file's path, for a keeper that starts now."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._began = self.path.stat().st_size if self.path.exists() else 0
+        return self.path
+
+    def last_words(self) -> str:
+        """Return `; it wrote: ...` with the server's last line, or an empty text without one."""
+        try:
+            with self.path.open("rb") as file:
+                size = file.seek(0, 2)
+                begin = self._began if self._began <= size else 0
+                file.seek(max(begin, size - _MOST_TAIL_BYTES))
+                lines = file.read(_MOST_TAIL_BYTES).decode(errors="replace").splitlines()
+        except OSError:
+            return ""
+        last_line = next((line for line in reversed(lines) if line.strip()), "")
+        return f"; it wrote: {one_line(last_line)}" if last_line else ""

@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 _AT_ONCE = 4
 """How many pictures are described at the same time."""
 MOST_FAILURES = 3
-"""If so many pictures are described at the same time, and all fail, no further one is tried."""
+"""If this many pictures are described at the same time and all fail, no further one is tried."""
 _Show = Callable[[int, int], None]
 Announce = Callable[[str], None]
-"""Gets a sentence with the number of the requests before the first one is sent."""
+"""A function that is called with a sentence about the number of requests before the first one is sent."""
 
 
 @dataclass(slots=True)
 class DescriptionReport:
-    """What became of the pictures without a description."""
+    """The result of an attempt to describe the pictures that had no description."""
 
     described: int = 0
     problems: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])

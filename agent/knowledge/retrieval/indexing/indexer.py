@@ -39,7 +39,7 @@ MOST_FILES = 100_000
 """The most files of one folder."""
 _WALK_S = 120.0
 NOTED_S = 30.0
-"""A look that finds no change is written if the last one that was written is older than this."""
+"""The time of a comparison without changes is recorded if the recorded time is older than this."""
 _GROUP_FILES, _GROUP_CHARS = 64, 400_000
 """A group of files is written when it has so many files, or chunks with so many characters."""
 _MOST_NAMED = 1000

@@ -1,4 +1,4 @@
-"""Fetches the pages of knowledge bases, by the rules of the web tools about addresses."""
+"""Fetches the pages of knowledge bases. The web tools' rules about addresses apply."""
 
 from __future__ import annotations
 

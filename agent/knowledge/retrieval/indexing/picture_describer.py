@@ -15,7 +15,7 @@ from .....state.session import SpawnedBy
 from .....state.store.recording import list_messages
 from ....runtime.agent_definition import Definition
 from ....runtime.extension_runtime import ProcessContext
-from ....session.run import Limits
+from ....session.run_limits import Limits
 from ....session.session import Session
 from ...recorded_request import RequestFailed, ask_once, make_settings
 

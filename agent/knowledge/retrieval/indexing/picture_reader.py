@@ -12,10 +12,10 @@ from .....state.conversation.media_types import detect_media_type
 from .....state.errors import UsageError
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-"""How the name of a picture ends. Citations of pictures are known by it."""
+"""The suffixes of pictures' names, by which citations of pictures are recognized."""
 _NAMES = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WebP"}
 _OLD_PROBLEM = "it is not text ("
-"""How the problem of a picture began before knowledge bases had pictures."""
+"""The start of the problem that older versions, without support for pictures, recorded for a picture."""
 _JPEG_SIZES = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 """The markers of the JPEG segments with the size."""
 _JPEG_DATA, _JPEG_END = 0xDA, b"\xff\xd9"

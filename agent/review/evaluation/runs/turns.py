@@ -14,9 +14,9 @@ from ....sdk.runs.result import RunResult
 from ....sdk.session import AgentSession
 from ....session.decisions import make_decision
 
-_NOBODY = "Nobody is here to approve this call. Solve the task without it."
+_NO_PERSON = "Nobody is here to approve this call. Solve the task without it."
 UNFINISHED = ("error", "rate_limited", "interrupted", "needs_approval", "needs_decision")
-"""How a run ends that is not at fault itself, or that has to go on."""
+"""The statuses of a run that must be continued, or whose end is not the fault of the agent."""
 _MOST_DECISIONS = 100
 _BEGIN = "prompt"
 """The action that takes a message."""
@@ -76,5 +76,5 @@ async def decide_all(session: AgentSession[Any], result: RunResult[Any] | None) 
 
 def _decide(call: PendingToolCall) -> CallDecision:
     if call.kind == "approval":
-        return make_decision(call.call_id, "deny", _NOBODY)
+        return make_decision(call.call_id, "deny", _NO_PERSON)
     return make_decision(call.call_id, "check")

@@ -11,7 +11,7 @@ NamedCall = tuple[str, Mapping[str, Any]]
 _OPTIONAL = ""
 """Among the allowed values, it says that the argument may be missing."""
 _NOT_COMPARED = re.compile(r"[ ,./\-_*^]")
-"""What is no difference between two texts, so that `April 1, 2024` is `april 1 2024`."""
+"""The characters that a comparison of texts ignores, so that `April 1, 2024` equals `april 1 2024`."""
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
     "any": (str,),

@@ -14,7 +14,7 @@ from .task import EarlierSession, Solution, Task
 COMPRESS = "/compact"
 _MEMORY = "memory"
 _PROJECT = {".git/HEAD": "ref: refs/heads/main\n"}
-"""Makes the workspace a project of its own, also in a repository, so that its facts are its own."""
+"""A file that makes the workspace a separate project, even inside a repository, with separate facts."""
 _TALK_SENTENCES = 6
 _TURNS_OF_TALK = 3
 """How many messages of other talk come before and after a message with a fact."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbur.agent.config.edit.edit_config import ConfigPlace, keep, place_for
+from sandbur.agent.config.edit.edit_config import ConfigPlace, choose_place, keep
 from sandbur.agent.config.load import load_settings
 from sandbur.agent.config.trust import is_trusted, trust
 from sandbur.state.errors import ConfigError
@@ -35,7 +35,7 @@ def config(folder: Path, text: str) -> Path:
 
 def test_a_project_without_a_file_gets_one_that_is_trusted(project: Path, env: dict[str, str]) -> None:
     (project / "sub").mkdir()
-    place = place_for(project / "sub", env)
+    place = choose_place(project / "sub", env)
     assert place == ConfigPlace(project / ".sandbur/config.toml", project)
     keep(place, "allow", RULE, env)
     settings = load_settings({"cwd": project}, env)
@@ -65,7 +65,7 @@ FILES = [
 def test_a_rule_more_changes_nothing_else(project: Path, env: dict[str, str], text: str) -> None:
     path = config(project, text)
     trust(project, env)
-    keep(place_for(project, env), "allow", RULE, env)
+    keep(choose_place(project, env), "allow", RULE, env)
     new = path.read_bytes().decode()
     old = tomllib.loads(text)
     assert tomllib.loads(new) == {**old, "allow": [*old.get("allow", []), RULE]}
@@ -79,7 +79,7 @@ def test_rules_can_be_added_one_by_one(project: Path, env: dict[str, str], text:
     trust(project, env)
     rules = [f"run_shell_command(make x{number} *)" for number in range(5)]
     for rule in (*rules, *rules):
-        keep(place_for(project, env), "allow", rule, env)
+        keep(choose_place(project, env), "allow", rule, env)
     assert tomllib.loads(path.read_text())["allow"] == [*tomllib.loads(text).get("allow", []), *rules]
 
 
@@ -87,14 +87,14 @@ def test_rules_can_be_added_one_by_one(project: Path, env: dict[str, str], text:
 def test_a_mode_is_set_or_replaced(project: Path, env: dict[str, str], text: str) -> None:
     path = config(project, text)
     trust(project, env)
-    keep(place_for(project, env), "mode", "auto-edit", env)
+    keep(choose_place(project, env), "mode", "auto-edit", env)
     assert tomllib.loads(path.read_text()) == {**tomllib.loads(text), "mode": "auto-edit"}
     assert ("# now" in path.read_text()) is ("# now" in text)
 
 
 def test_of_a_project_that_is_not_trusted_nothing_is_changed(project: Path, env: dict[str, str]) -> None:
     path = config(project, 'allow = ["write_file"]\n')
-    place = place_for(project, env)
+    place = choose_place(project, env)
     assert place == ConfigPlace(Path(env["HOME"]) / ".config/sandbur/config.toml", None)
     keep(place, "allow", RULE, env)
     assert path.read_text() == 'allow = ["write_file"]\n'
@@ -108,7 +108,7 @@ def test_a_file_that_changed_since_the_question_is_not_trusted_by_the_answer(
 ) -> None:
     path = config(project, "")
     trust(project, env)
-    place = place_for(project, env)
+    place = choose_place(project, env)
     path.write_text('allow = ["write_file"]\n')
     with pytest.raises(ConfigError, match="has changed meanwhile"):
         keep(place, "allow", RULE, env)
@@ -120,10 +120,10 @@ def test_a_link_of_a_repository_is_not_followed(project: Path, tmp_path: Path, e
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (project / ".sandbur").symlink_to(elsewhere)
-    assert place_for(project, env).project is None
+    assert choose_place(project, env).project is None
     (elsewhere / "config.toml").write_text("")
     trust(project, env)
-    assert place_for(project, env).project is None
+    assert choose_place(project, env).project is None
 
 
 def test_the_persons_own_file_may_be_a_link(project: Path, tmp_path: Path, env: dict[str, str]) -> None:
@@ -132,7 +132,7 @@ def test_the_persons_own_file_may_be_a_link(project: Path, tmp_path: Path, env: 
     own.mkdir(parents=True)
     (tmp_path / "dotfile.toml").write_text("# mine\n")
     (own / "config.toml").symlink_to(tmp_path / "dotfile.toml")
-    keep(place_for(project, env), "allow", RULE, env)
+    keep(choose_place(project, env), "allow", RULE, env)
     assert (own / "config.toml").is_symlink()
     assert (tmp_path / "dotfile.toml").read_text().startswith("# mine\nallow = ")
 
@@ -142,7 +142,7 @@ def test_a_file_that_cannot_be_read_is_left_alone(project: Path, env: dict[str, 
     path = config(project, text)
     trust(project, env)
     with pytest.raises(ConfigError):
-        keep(place_for(project, env), "allow", RULE, env)
+        keep(choose_place(project, env), "allow", RULE, env)
     assert path.read_text() == text
 
 
@@ -150,5 +150,5 @@ def test_the_mode_of_the_file_stays(project: Path, env: dict[str, str]) -> None:
     path = config(project, "")
     path.chmod(0o640)
     trust(project, env)
-    keep(place_for(project, env), "allow", RULE, env)
+    keep(choose_place(project, env), "allow", RULE, env)
     assert stat.S_IMODE(path.stat().st_mode) == 0o640

@@ -8,7 +8,7 @@ import pytest
 from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
 
 from sandbur.actions.tools.shell.sandbox.sandbox import sandbox_kind
-from sandbur.agent.policy.rules.rule_suggestions import RuleSuggestion, prefix_of
+from sandbur.agent.policy.rules.rule_suggestions import RuleSuggestion, find_prefix
 from sandbur.agent.runtime.runtime import Runtime
 from sandbur.agent.session.session import Session
 from sandbur.state.calls import CallDecision, PendingCall
@@ -70,7 +70,7 @@ def shell(command: str) -> PendingCall:
 def test_a_prefix_is_a_program_and_its_first_word_and_never_one_that_runs_its_arguments(
     command: str, prefix: str | None
 ) -> None:
-    assert prefix_of(command) == prefix
+    assert find_prefix(command) == prefix
 
 
 def test_exactly_this_and_its_prefix_are_offered_for_a_command(session: Session) -> None:

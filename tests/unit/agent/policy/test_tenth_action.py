@@ -24,7 +24,7 @@ CRITIC = '''
 from ..state.application import ApplicationState
 from .ports import Ports
 from .turn.burr_action import Changes, graph_action
-from .turn.calls.proposals import count_bad_rounds, propose, record_wishes, with_unique_ids
+from .turn.calls.proposals import count_bad_rounds, propose, record_wishes, make_ids_unique
 from .turn.model_call import CALL_READS, REPLY_FIELDS, CutReply, KeptReply, ask, overflow, apply_reply
 
 
@@ -45,7 +45,7 @@ async def critic(
     reply = await ask(state, ports, histories, kept=kept)
     if reply is None:
         return overflow(state, "critic")
-    message = with_unique_ids(reply.message, ports)
+    message = make_ids_unique(reply.message, ports)
     pending = await propose(message.tool_uses, reply, ports, state, None)
     await record_wishes(message, pending, ports)
     return {

@@ -28,7 +28,7 @@ from sandbur.actions.ports.events import (
     ToolRequested,
     ToolStarted,
 )
-from sandbur.agent.session.run import Limits
+from sandbur.agent.session.run_limits import Limits
 from sandbur.state.calls import CallDecision
 from sandbur.state.conversation.messages import Message
 from sandbur.state.errors import ContextFull, CredentialsError, Overloaded, StoreError, UsageError

@@ -16,7 +16,7 @@ from support.stores.reopening import reopen
 
 from sandbur.agent.runtime.version import VERSION
 from sandbur.agent.session.decisions import whoami
-from sandbur.agent.session.run import Limits
+from sandbur.agent.session.run_limits import Limits
 from sandbur.state.calls import CallDecision
 from sandbur.state.errors import CredentialsError
 from sandbur.state.store.recording import Traced, list_traces

@@ -49,7 +49,7 @@ async def test_an_enter_that_came_before_the_news_could_be_read_sends_nothing(ke
     line = composer()
     reading = asyncio.ensure_future(line.read())
     await until(lambda: line.is_reading)
-    with line.keeping():
+    with line.ignore_enter():
         keys.send_text("my own words\r")
         await until(lambda: line.draft == "my own words")
     keys.send_text("\r")

@@ -7,7 +7,7 @@ from support.commands.command import Command
 from support.commands.killed import kill_in_command
 
 from sandbur.state.store.store import Store
-from sandbur.ui.chat.recap import format_stop, recap_lines
+from sandbur.ui.chat.recap import format_recap, format_stop
 from sandbur.ui.terminal.terminal import glyphs_for
 
 FORMAT = ("--output-format", "json")
@@ -18,7 +18,7 @@ def told(command: Command, session_id: str) -> list[str]:
     shown = json.loads(command.run("sessions", "show", session_id, "--json").out)
     store = Store.open(f"sqlite:///{command.folder / 'data/sandbur.db'}")
     view = store.show(session_id)
-    lines = [*recap_lines("name", view.state, glyphs_for("utf-8"))]
+    lines = [*format_recap("name", view.state, glyphs_for("utf-8"))]
     lines += format_stop(store, session_id, view.state, shown["next_action"])
     store.close()
     return [text for _, text in lines]

@@ -15,7 +15,7 @@ from support.commands.command import Command
 
 from sandbur.agent.history.timeline import list_timeline
 from sandbur.state.store.store import Store
-from sandbur.ui.chat.slash.rewind import _choice, _message_lines, _since, pick_step
+from sandbur.ui.chat.slash.rewind import _choice, _list_changes_since, _message_lines, pick_step
 from sandbur.ui.terminal.render import Renderer
 
 
@@ -50,14 +50,14 @@ async def test_messages_are_listed_and_not_the_steps(command: Command, keys: Pip
     store, session_id = said(command, "create file a.txt with one", "replace one with two in a.txt", "hello")
     steps = [step for step in list_timeline(store.database, session_id) if step.kind == "message"]
     changed = [(found.seq, found.change.path) for found in store.open_file_changes(session_id).list_changes()]
-    counts = [len(_since(changed, step.seq)) for step in steps]
+    counts = [len(_list_changes_since(changed, step.seq)) for step in steps]
     assert counts == [1, 1, 0]
     lines = [_choice(step, count).line for step, count in zip(steps, counts, strict=True)]
     assert lines[0].endswith("1 file since    create file a.txt with one")
     assert "replace one with two in a.txt" in lines[1]
     assert "file" not in lines[2]
     shown = _message_lines(
-        store, session_id, steps[1].seq, _since(changed, steps[1].seq), str(command.folder)
+        store, session_id, steps[1].seq, _list_changes_since(changed, steps[1].seq), str(command.folder)
     )
     assert list(shown) == ["you: replace one with two in a.txt", "Changed since: a.txt"]
     keys.send_text("replace\r")

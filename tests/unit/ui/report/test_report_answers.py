@@ -11,7 +11,7 @@ from support.screens.reports import make_report, page
 from sandbur.agent.history.reports.read_report import read_account
 from sandbur.agent.history.reports.run_report import Utterance
 from sandbur.state.store.store import Store
-from sandbur.ui.chat.recap import recap_lines
+from sandbur.ui.chat.recap import format_recap
 from sandbur.ui.terminal.terminal import glyphs_for
 
 
@@ -36,5 +36,5 @@ async def test_what_a_tool_ended_the_run_with_is_the_answer_and_told_once(store:
     await collect(session.send("go"))
     assert answers(store) == ["all is found"]
     glyphs = glyphs_for("utf-8")
-    lines = recap_lines("s1", session.state, glyphs)
+    lines = format_recap("s1", session.state, glyphs)
     assert [text for _, text in lines if "all is found" in text] == [f"{glyphs.point} all is found"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
+from .....actions.workspace.paths import format_count
 from .....agent.knowledge.retrieval.indexing.indexer import IndexReport, count_by_reason
 from .....agent.knowledge.retrieval.passages import name_source
 from .....state.errors import SandburError, UsageError
@@ -92,7 +93,7 @@ async def remove(command: IndexCommand) -> int:
             _require_consent(base.name)
         with exit_on_signals():
             count = await opened.library.remove(base, command.what or None)
-        files = f"{count:,} file{'' if count == 1 else 's'}"
+        files = format_count(count, "file")
         say(one_line(f"Removed {files} from the index of {base.name}. The files themselves are unchanged."))
     return 0
 

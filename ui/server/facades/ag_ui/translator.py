@@ -22,7 +22,7 @@ _FINISHED_STEPS = ("completed", "failed", "skipped", "abandoned")
 
 @dataclass(slots=True)
 class _Voice:
-    """What the agent, or one of its sub-agents, is saying."""
+    """The message that the agent, or one of its sub-agents, is writing."""
 
     subagent_run_id: str | None
     text_id: str = ""

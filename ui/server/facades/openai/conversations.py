@@ -46,7 +46,7 @@ class Prefix:
     """A conversation by its digests, as sessions are compared with it."""
 
     opening: str
-    """What all sessions of conversations with this beginning have as a tag."""
+    """The tag of all sessions whose conversations have this beginning."""
     asked: tuple[str, ...]
     """The digests of the messages of the user, the new one last."""
     answers: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What a turn came to, in the words of the API: the whole text, why it ended, and the tokens that it took."""
+"""The outcome of a turn in the terms of the API: the whole text, the reason of its end, and the tokens."""
 
 from __future__ import annotations
 

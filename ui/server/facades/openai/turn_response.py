@@ -46,7 +46,7 @@ class ReplyForm(Protocol):
     @property
     @abstractmethod
     def last(self) -> str:
-        """What the stream ends with."""
+        """Return the text with which the stream ends."""
         ...
 
 

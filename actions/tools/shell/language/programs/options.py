@@ -111,7 +111,7 @@ def read_arguments(program: Program, words: Sequence[str]) -> ProgramArguments:
 
 
 def _read_option(program: Program, word: str, rest: Iterator[str], found: ProgramArguments) -> None:
-    given = _long(program, word) if word.startswith("--") else _cluster(program, word, found)
+    given = _parse_long(program, word) if word.startswith("--") else _parse_cluster(program, word, found)
     if given is None:
         return
     name, value, kind, takes_next = given
@@ -132,21 +132,21 @@ it.
 """
 
 
-def _long(program: Program, word: str) -> _Read:
+def _parse_long(program: Program, word: str) -> _Read:
     name, equals, value = word.partition("=")
     kind = program.options.get(name)
     if kind is None or (equals and kind in ("flag", "pair")):
         raise UnknownOption(name)
     if equals:
         return name, value, kind, 0
-    return name, None, kind, _words_taken(kind)
+    return name, None, kind, _count_values(kind)
 
 
-def _words_taken(kind: Kind) -> int:
+def _count_values(kind: Kind) -> int:
     return {"flag": 0, "optional": 0, "pair": 2}.get(kind, 1)
 
 
-def _cluster(program: Program, word: str, found: ProgramArguments) -> _Read | None:
+def _parse_cluster(program: Program, word: str, found: ProgramArguments) -> _Read | None:
     """Parse several short options in one word, such as `-rnA3`. All but the last one are flags."""
     if _DIGITS in program.options and word[1:].isdecimal():
         found.options.append(GivenOption(_DIGITS, word[1:], "flag"))
@@ -161,7 +161,7 @@ def _cluster(program: Program, word: str, found: ProgramArguments) -> _Read | No
             raise UnknownOption(word if len(word) == 2 else f"-{letter} in {word}")
         if kind != "flag":
             value = word[at + 1 :]
-            return f"-{letter}", value or None, kind, 0 if value else _words_taken(kind)
+            return f"-{letter}", value or None, kind, 0 if value else _count_values(kind)
         found.options.append(GivenOption(f"-{letter}", "", "flag"))
     return None
 
@@ -180,7 +180,7 @@ def _read_single_dash(program: Program, words: Sequence[str]) -> ProgramArgument
             kind = program.options.get(word)
             if kind is None:
                 raise UnknownOption(word)
-            value = next(rest, None) if _words_taken(kind) else ""
+            value = next(rest, None) if _count_values(kind) else ""
             if value is None:
                 raise UnknownOption(f"{word} without its value")
             found.options.append(GivenOption(word, value, kind))
@@ -189,7 +189,7 @@ def _read_single_dash(program: Program, words: Sequence[str]) -> ProgramArgument
     return found
 
 
-def files_among(program: Program, arguments: ProgramArguments) -> Iterator[str]:
+def list_possible_files(program: Program, arguments: ProgramArguments) -> Iterator[str]:
     """Yield every word that may be a file."""
     leading = 0 if arguments.has(*program.instead) else program.leading
     if not program.has_text_operands:

@@ -145,7 +145,7 @@ def _first_group(word: MarkedWord) -> tuple[int, int, list[MarkedWord]] | None:
             pieces = [word.cut(a + 1, b) for a, b in pairwise(cuts)]
             return at, end, pieces
         if ".." in word.text[at:end]:
-            return at, end, _numbers(word.cut(at + 1, end))
+            return at, end, _expand_numbers(word.cut(at + 1, end))
         inner = word.cut(at + 1, end)
         if any(inner.is_active(place, "{}") for place in range(len(inner.text))):
             raise UnclearWord("its braces do not match")
@@ -167,7 +167,7 @@ def _find_closing(word: MarkedWord, start: int) -> tuple[int, list[int]]:
     raise UnclearWord("its braces do not match")
 
 
-def _numbers(inner: MarkedWord) -> list[MarkedWord]:
+def _expand_numbers(inner: MarkedWord) -> list[MarkedWord]:
     found = _NUMBERS.fullmatch(inner.text)
     if found is None or set(inner.marks) != {PLAIN}:
         raise UnclearWord("the meaning of its braces is not known")
@@ -234,7 +234,7 @@ class _Reader:
         if word == "!":
             return
         if word in _OPENS:
-            loop = _loop(command, self._loops()) if word == "for" else None
+            loop = _make_loop(command, self._list_loops()) if word == "for" else None
             self.stack.append((_OPENS[word], loop))
         elif (top, word) in _GOES_ON:
             self.stack[-1] = (_GOES_ON[top, word], self.stack[-1][1])
@@ -248,17 +248,19 @@ class _Reader:
             raise UnclearStructure(f"it holds a control structure: {word}")
         self.stack.pop()
 
-    def _loops(self) -> tuple[ShellLoop, ...]:
+    def _list_loops(self) -> tuple[ShellLoop, ...]:
         return tuple(held for _, held in self.stack if isinstance(held, ShellLoop))
 
     def _add(self, command: SimpleCommand, following: str) -> None:
         groups = tuple(held for _, held in self.stack if isinstance(held, int))
         self.steps.append(
-            CommandStep(command, self._loops(), groups, any(kind != "(" for kind, _ in self.stack), following)
+            CommandStep(
+                command, self._list_loops(), groups, any(kind != "(" for kind, _ in self.stack), following
+            )
         )
 
 
-def _loop(command: SimpleCommand | None, around: Sequence[ShellLoop]) -> ShellLoop:
+def _make_loop(command: SimpleCommand | None, around: Sequence[ShellLoop]) -> ShellLoop:
     words = () if command is None else command.words
     if command is None or len(words) < 3 or words[1] != "in" or command.redirections:
         raise UnclearStructure("it holds a loop whose values are not written in it")

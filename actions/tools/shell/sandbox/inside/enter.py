@@ -114,7 +114,7 @@ def _limit(value: bytes) -> None:
     resource.setrlimit(which, (most, most))
 
 
-def _first_to_go(value: bytes) -> None:
+def _raise_kill_priority(value: bytes) -> None:
     """Make this process the kernel's first choice when the machine runs out of memory."""
     with open("/proc/self/oom_score_adj", "wb") as file:  # noqa: PTH123 -- pathlib costs start-up time
         file.write(value)
@@ -127,7 +127,7 @@ def _unshare(value: bytes) -> None:
     if _LIBC.unshare(flags):
         confine.fail()
     if flags & _NEW_USERS:
-        for name, text in (("setgroups", "deny"), ("uid_map", _same(user)), ("gid_map", _same(group))):
+        for name, text in (("setgroups", "deny"), ("uid_map", _map_id(user)), ("gid_map", _map_id(group))):
             with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123
                 file.write(text)
 
@@ -135,7 +135,7 @@ def _unshare(value: bytes) -> None:
 _NEW_USERS = 0x10000000
 
 
-def _same(number: int) -> str:
+def _map_id(number: int) -> str:
     return f"{number} {number} 1"
 
 
@@ -144,7 +144,7 @@ def _load_socket() -> ModuleType:
     return importlib.import_module("_socket")
 
 
-def _loopback(_: bytes) -> None:
+def _activate_loopback(_: bytes) -> None:
     """Activate the interface `lo`. Without it, a network namespace has not even the address 127.0.0.1."""
     socket = _load_socket()
     asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -181,9 +181,9 @@ _STEPS: Mapping[str, Callable[[bytes], None]] = {
     # The supervisor handles forbidden files after the end of the command.
     **dict.fromkeys(("absent", "guard", "guard-since", "kept", "is-approved"), lambda _: None),
     "limit": _limit,
-    "first-to-go": _first_to_go,
+    "first-to-go": _raise_kill_priority,
     "unshare": _unshare,
-    "loopback": _loopback,
+    "loopback": _activate_loopback,
     "hand-out": _hand_out,
     "first-process": family.become_first,
     "part": mounts.part,

@@ -281,7 +281,7 @@ async def test_a_program_activates_groups_and_takes_them_back(env: dict[str, str
         await session.run("go")
         assert told(model) == ["invoice is not active: the group billing was taken back."]
         session.groups.activate("billing", "admin")
-        with pytest.raises(UsageError, match="Did you mean 'admin'"):
+        with pytest.raises(UsageError, match="Did you mean `admin`"):
             session.groups.activate("admins")
     async with agent, agent.session("s1") as session:
         assert session.groups.active == ()

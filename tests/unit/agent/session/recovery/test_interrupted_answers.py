@@ -18,7 +18,7 @@ from support.stores.reopening import reopen
 from sandbur.actions.ports import ModelEvent, ModelRequest
 from sandbur.actions.ports.events import Event, MessageAdded, Notice, TextDelta
 from sandbur.agent.history.replay.replay import replay
-from sandbur.agent.session.run import Limits
+from sandbur.agent.session.run_limits import Limits
 from sandbur.agent.session.session import Session
 from sandbur.state.conversation.messages import Message
 from sandbur.state.store.store import Store
