@@ -169,7 +169,8 @@ def test_a_text_that_a_database_refuses_is_answered_with_one_sentence(kind: str,
     with fresh_url(kind, tmp_path) as url, serve(tmp_path, store=url) as running:
         addresses = ["/v1/sessions/%00", "/v1/sessions/a%00b/events", "/v1/facts/%00", "/v1/models/%00"]
         addresses += [f"/v1/sessions?{name}=%00" for name in ("text", "status", "app", "tag", "cursor")]
-        addresses += ["/v1/audit?before=%00", "/v1/facts?text=%00", "/%00"]
+        deep = base64.urlsafe_b64encode(b"[" * 5000).decode()
+        addresses += [f"/v1/sessions?cursor={deep}", "/v1/audit?before=%00", "/v1/facts?text=%00", "/%00"]
         for address in addresses:
             for token in (None, "wrong", ""):
                 assert running.ask("GET", address, token=token).status == 400, address
