@@ -169,8 +169,7 @@ def test_a_text_that_a_database_refuses_is_answered_with_one_sentence(kind: str,
     with fresh_url(kind, tmp_path) as url, serve(tmp_path, store=url) as running:
         addresses = ["/v1/sessions/%00", "/v1/sessions/a%00b/events", "/v1/facts/%00", "/v1/models/%00"]
         addresses += [f"/v1/sessions?{name}=%00" for name in ("text", "status", "app", "tag", "cursor")]
-        deep = base64.urlsafe_b64encode(b"[" * 5000).decode()
-        addresses += [f"/v1/sessions?cursor={deep}", "/v1/audit?before=%00", "/v1/facts?text=%00", "/%00"]
+        addresses += ["/v1/audit?before=%00", "/v1/facts?text=%00", "/%00"]
         for address in addresses:
             for token in (None, "wrong", ""):
                 assert running.ask("GET", address, token=token).status == 400, address
@@ -185,6 +184,8 @@ def test_a_text_that_a_database_refuses_is_answered_with_one_sentence(kind: str,
         for method, path, body in bodies:
             answer = running.ask(method, path, body)
             assert (answer.status, answer.json["error"]["type"]) == (400, "usage"), body
+        deep = base64.urlsafe_b64encode(b"[" * 5000).decode()
+        assert running.ask("GET", f"/v1/sessions?cursor={deep}").status == 400
         running.begin("nul", "hi\0there \U0001f600")
         assert running.wait_for("nul", "done")["title"]
 
