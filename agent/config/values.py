@@ -152,7 +152,7 @@ def parse_config(content: bytes, path: Path, notices: list[str] | None = None) -
     text = decode_text(content, path)
     try:
         values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # the parser lets the error of a number with thousands of digits pass
         raise ConfigError(
             f"{path} is not valid TOML: {_toml_problem(error, text)}.", "Correct that line."
         ) from None

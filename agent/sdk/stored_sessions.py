@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import binascii
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -159,7 +158,7 @@ def _parse_cursor(cursor: str | None) -> tuple[str, str] | None:
         return None
     try:
         found: Any = json.loads(base64.urlsafe_b64decode(cursor))
-    except (ValueError, binascii.Error):
+    except (ValueError, RecursionError):  # `binascii.Error` is a `ValueError`
         found = None
     if not isinstance(found, list) or [type(each) for each in cast("list[Any]", found)] != [str, str]:
         raise UsageError(f"{cursor!r} is not a cursor.", "Pass `cursor` of the last session in the list.")

@@ -155,7 +155,7 @@ def _require_header(line: str) -> None:
     """Raise `UsageError` unless a line is the first one of an export."""
     try:
         header = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         header = None
     if not isinstance(header, dict) or "kind" not in header:
         raise UsageError("This is not an export of facts.", "Write one with `sandbur memory export`.")

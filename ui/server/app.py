@@ -24,6 +24,8 @@ from .routes.route import ApiRequest, ApiRoute, dump
 from .service import Service
 
 _MOST_PROBLEMS = 5
+_MOST_VALUES = 1_000_000
+"""About the most values of a body. All other requests wait while one is parsed, here up to half a second."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -128,6 +130,8 @@ async def _read_body(route: ApiRoute, request: Request) -> Any:
         body += part
         if len(body) > route.most_bytes:
             raise RequestRefused(413, "too_large", f"A body may have {route.most_bytes:,} bytes here.")
+    if sum(map(body.count, (b",", b"[", b"{"))) > _MOST_VALUES:
+        raise RequestRefused(413, "too_large", f"A body may have {_MOST_VALUES:,} values.")
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):

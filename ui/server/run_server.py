@@ -3,9 +3,10 @@
 import asyncio
 import logging
 import os
+import resource
 import secrets
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +36,16 @@ from .app import make_app
 from .command import ServeCommand
 from .facades.openai.errors import OpenAiErrors
 from .routes.table import ROUTES
-from .service import Service
+from .service import MOST_STREAMS, Service
 from .session_runner import SessionRunner
 from .streams.session_feed import SessionFeeds
 
 _STREAMS_END_S, _LOOK_S = 3.0, 0.05
 _WORKERS_END_S = 30.0
 _DEFAULT_AGENT = "default"
+_WANTED_FILES = 8192
+_OTHER_FILES = 200
+"""The open files of a server besides its connections: those of the store, of runs and of their commands."""
 
 
 class SignalFreeServer(Server):
@@ -71,7 +75,10 @@ async def serve(command: ServeCommand) -> int:
                 hosts=command.reached_hosts,
                 requests_a_minute=command.rate_limit,
             )
-            server = SignalFreeServer(_configure(OpenAiErrors(guard)))
+            most_files = _allow_open_files()
+            service.most_streams = min(MOST_STREAMS, max(most_files - 2 * _OTHER_FILES, most_files // 2))
+            most_connections = max(most_files - _OTHER_FILES, most_files * 3 // 4)
+            server = SignalFreeServer(_configure(OpenAiErrors(guard), most_connections))
             address = address_of(listener)
             line = f"Serving {address}?token={own_token}" if own_token else f"Serving {address}"
             for process in processes:
@@ -178,7 +185,19 @@ def _make_service(
     )
 
 
-def _configure(app: OpenAiErrors) -> Config:
+def _allow_open_files() -> int:
+    """Raise the soft limit of open files, which is often lower than the number of streams; return it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, _WANTED_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            return wanted
+    return _WANTED_FILES if soft == resource.RLIM_INFINITY else soft
+
+
+def _configure(app: OpenAiErrors, most_connections: int) -> Config:
+    """Return the configuration of uvicorn, which answers 503 to further connections."""
     # Internal errors of the server are bugs, so they go to the log for bugs.
     errors = logging.getLogger("uvicorn.error")
     errors.propagate = False
@@ -192,6 +211,7 @@ def _configure(app: OpenAiErrors) -> Config:
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=75,
+        limit_concurrency=most_connections,
         timeout_graceful_shutdown=3,
         h11_max_incomplete_event_size=64 * 1024,
     )

@@ -86,6 +86,7 @@ class Service:
     audit: AuditTrail
     cwd: str
     env: Mapping[str, str]
+    most_streams: int = MOST_STREAMS
     public_url: str = ""
     """The address of the proxy before the server; empty: clients reach it directly."""
     metrics: Metrics = field(default_factory=Metrics)
@@ -122,8 +123,10 @@ class Service:
         """Raise `RequestRefused` if the server has as many streams as it can carry."""
         if self.feeds.is_draining:
             raise RequestRefused(503, "draining", "The server ends.", "Connect again in a moment.")
-        if self.feeds.stream_count >= MOST_STREAMS:
-            raise RequestRefused(503, "too_many_streams", f"The server has {MOST_STREAMS} streams already.")
+        if self.feeds.stream_count >= self.most_streams:
+            raise RequestRefused(
+                503, "too_many_streams", f"The server has {self.most_streams} streams already."
+            )
 
     async def read_gauges(self) -> dict[str, tuple[str, float]]:
         """Return the numbers that are read when somebody asks for the metrics."""

@@ -24,8 +24,11 @@ from ...state.conversation.attachments import AttachedFile
 from ...state.conversation.content import format_attachment_size
 from ...state.conversation.messages import UserContent
 from ...state.errors import SandburError, SessionHeld, UsageError
+from ...state.store.sessions.lease import make_held_error
+from ...state.store.sessions.record_feed import load_newest_run
 from ...state.store.sessions.session_rows import list_due_runs
 from ...state.store.store import Store
+from .answers import RequestRefused
 
 OnEvent = Callable[[str, Event], None]
 MOST_ATTACHED_BYTES = 25_000_000
@@ -131,12 +134,13 @@ class SessionRunner:
         await store.index.make_due(session_id)
         self._worker.hint()
 
-    async def cancel(self, store: Store, session_id: str) -> bool:
-        """Interrupt the run of a session, whichever worker runs it; return False if none does.
+    async def cancel(self, store: Store, session_id: str) -> None:
+        """Interrupt the run of a session, whichever worker runs it; raises `RequestRefused` if none does.
 
         A worker of another process interrupts it within about a second; no later run is interrupted.
         """
-        return await self._worker.interrupt(session_id) or await store.inbox(session_id).ask_to_stop()
+        if not (await self._worker.interrupt(session_id) or await store.inbox(session_id).ask_to_stop()):
+            raise await store.database.offload(lambda: _explain_no_worker(store, session_id))
 
     async def drain(self) -> None:
         """Interrupt every run, and hand all sessions back: the next process goes on with them."""
@@ -170,6 +174,19 @@ class SessionRunner:
             yield runtime
         finally:
             await runtime.aclose(closes_store=False)
+
+
+def _explain_no_worker(store: Store, session_id: str) -> RequestRefused:
+    """Return the answer for a run that cannot be interrupted from here: it says which process has it."""
+    head, newest = store.index.head(session_id), load_newest_run(store.database, session_id)
+    if newest is None or not newest.is_open or not head.seems_held:
+        return RequestRefused(409, "not_running", "No worker runs the session now.")
+    return RequestRefused(
+        409,
+        "session_held",
+        make_held_error(session_id, head.owner).message,
+        "Interrupt it there, such as with Esc in a chat: a server interrupts only the runs of workers.",
+    )
 
 
 def _require_small(content: Sequence[str | AttachedFile]) -> None:

@@ -183,7 +183,7 @@ def steps_from_text(text: str) -> list[PlannedStep]:
         try:
             plan = SubmitPlan.model_validate(json.loads(match[0]))
             return plan.steps
-        except ValueError:
+        except (ValueError, RecursionError):
             pass
     lines = (re.match(r"\s{0,3}(?:\d{1,2}[.)]|[-*•])\s+(.+)", line) for line in text.splitlines())
     return [PlannedStep(description=line[1].strip()) for line in lines if line and line[1].strip()][

@@ -65,7 +65,7 @@ def read_document(path: Path, text: str) -> ParsedFile:
 def _read_toml(path: Path, text: str) -> tuple[Any, dict[Place, int]]:
     try:
         values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         message = str(error).replace("at end of document", f"at line {text.count(chr(10)) + 1}")
         found = re.fullmatch(r"(.*?) \(at line (\d+).*\)", message, re.DOTALL)
         line, problem = (found[2], found[1]) if found else ("1", message)
@@ -80,6 +80,8 @@ def _read_json(path: Path, text: str) -> tuple[Any, dict[Place, int]]:
         raise ConfigError(
             f"{path}, line {error.lineno}: this is not valid JSON: {error.msg}.", "Correct it."
         ) from None
+    except ValueError:
+        raise ConfigError(f"{path}: a number of this JSON has too many digits.", "Correct it.") from None
     try:
         return values, find_json_lines(text)
     except _NotInJson as problem:

@@ -69,7 +69,10 @@ class _Reader:
         if isinstance(node, yaml.SequenceNode):
             items = cast("list[yaml.Node]", node.value)
             return [self.read(item, (*place, number)) for number, item in enumerate(items)]
-        return _value_of(cast("yaml.ScalarNode", node))
+        try:
+            return _value_of(cast("yaml.ScalarNode", node))
+        except ValueError:
+            _refuse(self._path, line, "this number has too many digits")
 
     def _read_mapping(self, node: yaml.MappingNode, place: _Place) -> dict[str, Any]:
         found: dict[str, Any] = {}

@@ -24,6 +24,7 @@ _END_S = 20.0
 _PROBE_S = 3.0
 _TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 """The variables with the token of a cluster; Ray prefers the first."""
+WRONG_TOKEN = "it refuses the token"
 _NOT_CONNECTED = "Failed to connect"
 """The start of Ray's message about a refused token; the message does not name the token."""
 _MOST_BYTES = 4 * 1024 * 1024
@@ -201,12 +202,13 @@ class RayConnection:
         if not self._words[0]:
             return ClusterLost(f"No Ray cluster could be started: {reason}")
         used = next((name for name in _TOKENS if self._env.get(name)), "~/.ray/auth_token")
+        begins = "The" if reason == WRONG_TOKEN else "Probably the"
         hint = (
-            f"Probably the token of {used} is not that of the cluster: set RAY_AUTH_TOKEN or"
+            f"{begins} token of {used} is not that of the cluster: set RAY_AUTH_TOKEN or"
             " RAY_AUTH_TOKEN_PATH to the one that `ray start` had."
         )
         message = f"Ray does not let this program in: {reason.removesuffix('.')}."
-        return ClusterLost(message, hint if reason.startswith(_NOT_CONNECTED) else "")
+        return ClusterLost(message, hint if reason.startswith((_NOT_CONNECTED, WRONG_TOKEN)) else "")
 
     def _read_last_error(self) -> str:
         """Return the last line that the program printed."""

@@ -12,11 +12,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from importlib import import_module
 from typing import Any, cast
 
 import ray as _untyped_ray
-from ray.exceptions import GetTimeoutError, RayError
+from ray.exceptions import AuthenticationError, GetTimeoutError, RayError
 
+from .ray_connection import WRONG_TOKEN
 from .worker_actor import WorkerActor
 
 ray = cast("Any", _untyped_ray)
@@ -32,10 +34,20 @@ _FAILURES = (RayError, RuntimeError, OSError)
 def connect(address: str, namespace: str, cpus: int) -> dict[str, Any]:
     """Connect to a cluster, or start one; return its address."""
     options = {"namespace": namespace, "log_to_driver": False, "logging_level": "error"}
-    if not address:
+    if address:
+        _require_token(address)
+    else:
         options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1", "num_cpus": cpus}
     context = ray.init(address=address or "local", **options)
     return {"address": context.address_info["gcs_address"]}
+
+
+def _require_token(address: str) -> None:
+    """Raise `AuthenticationError` if the head refuses the token, which `ray.init` finds out after 20 s."""
+    # The client is not a public name of Ray, so that another version may have another one.
+    with suppress(ImportError, AttributeError, TypeError, RuntimeError):
+        client = import_module("ray._raylet").GcsClient(address=address)
+        client.internal_kv_get(b"session_name", b"session", timeout=_ANSWER_S)
 
 
 def start(name: str, order: Mapping[str, Any]) -> None:
@@ -124,6 +136,9 @@ def main() -> int:
     address, namespace, cpus = sys.argv[1:]
     try:
         write(json.dumps({"value": connect(address, namespace, int(cpus))}))
+    except AuthenticationError:
+        write(json.dumps({"error": WRONG_TOKEN}))
+        return 1
     except (*_REFUSALS, *_FAILURES) as error:
         write(json.dumps({"error": _describe(error)}))
         return 1

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from posixpath import basename
 
 from ....actions.tools.shell.language.parser import Redirection, ShellReader, SimpleCommand
-from .wrappers import find_wrapped_commands
+from .started.given_texts import find_given_texts, find_told_texts, git_subcommand_at
+from .started.sed_scripts import sed_may_run
+from .started.variables import find_text_of_variable, makes_programs_run
+from .started.wrappers import find_wrapped_commands
 
 MAX_CHARS = 131_072
 """The most characters that are analysed: Linux refuses longer single arguments, so no longer text reaches `sh
@@ -28,15 +32,31 @@ SHELLS = frozenset(
 )
 INTERPRETER = re.compile(
     r"(?:python|pypy|perl|ruby|php|lua|luajit|node|nodejs|deno|bun|osascript|tclsh|Rscript|pwsh|groovy|scala"
-    r"|ipython|guile|racket|julia|elixir|irb)[\d.]*"
+    r"|ipython|guile|racket|julia|elixir|irb|R|octave|gnuplot|clojure|ghc|erl|sbcl|emacs|emacsclient)[\d.]*"
 )
 _PROGRAM_OPTIONS = re.compile(
     r"-(?:[a-zA-Z]*[ceErRpi]|-eval|-print|-execute|-command|exec)(?:=.*)?|eval|-[eE].+"
 )
 _TEXT_IS_DATA = frozenset(("at", "batch", "crontab", "ed", "ex"))
-_SED_RUNS = re.compile(
-    r"(?:^|[;{\n])\s*(?:[\d$,/~+!\s]|/[^/]*/)*e(?:\s|$)|s([^\w\s\\]).*\1.*\1\w*e|\de(?:\s|$)"
+_AWK_RUNS = re.compile(r"system|\||@\s*[A-Za-z_]\w*\s*\(")
+_MAKE_RUNS = re.compile(
+    r"-{1,2}e(?:v(?:al?)?)?(?:=.*)?|-E.*|SHELL=.*|-f-|-|.*\$[({]shell\s.*|.*!=.*", re.DOTALL
 )
+_GIT_SETTING = re.compile(
+    r"(?i)(?:user|author|committer|color|advice|init|push|pull|fetch|log|status|index|pack|http|i18n|rebase|branch"
+    r"|feature|rerere|column|versionsort|safe|clone|checkout|submodule|gc|maintenance|transfer)\..*"
+    r"|core\.(?:autocrlf|quotepath|eol|filemode|longpaths|safecrlf|ignorecase|abbrev|bare|compression)"
+    r"|(?:commit|tag)\.gpgsign|merge\.(?:ff|conflictstyle|renamelimit)|diff\.(?:renames|algorithm|context|colormoved)"
+    r"|protocol\.version"
+)
+"""The keys of git's configuration that name no program."""
+_SETS_VARIABLES = frozenset((
+    "env", "export", "declare", "typeset", "local", "readonly", "sudo", "doas", "make", "gmake", "cross-env",
+    "env-cmd",
+))  # fmt: skip
+_VALUED_BEFORE_CODE = frozenset(("-X", "-W", "-I", "-d", "-r", "-C", "--require", "--import", "--loader"))
+_RUNS_ARGUMENTS = frozenset(("timeit", "pdb", "code"))
+"""Modules of Python that run the code among their arguments, or from their input."""
 _EDITOR_RUNS = re.compile(r"^(?:\+|-c|--cmd|-es).*")
 
 
@@ -88,6 +108,9 @@ def _look_into(text: str, depth: int, sight: Sight) -> None:
         return
     reader = ShellReader(text)
     reader.read()
+    for name, value in reader.assigned:
+        for nested in _text_of_variable(name, value, sight):
+            _look_into(nested, depth + 1, sight)
     for command in reader.commands:
         for nested in _inspect(command, sight):
             _look_into(nested, depth + 1, sight)
@@ -149,6 +172,20 @@ def _texts(seen: SeenCommand, sight: Sight) -> Iterator[str]:
         _interpret(seen, sight)
     if program in _TEXT_IS_DATA:
         yield from _list_piped_texts(seen, sight)
+    for text, at in find_given_texts(seen.words):
+        yield from _text_of(seen, at, sight, text)
+    for redirection in seen.redirections:
+        yield from find_told_texts(program, redirection.text)
+    if program in _SETS_VARIABLES:
+        for name, equals, value in (word.partition("=") for word in seen.words[1:]):
+            yield from _text_of_variable(name, value, sight) if equals else ()
+
+
+def _text_of_variable(name: str, value: str, sight: Sight) -> Iterator[str]:
+    if makes_programs_run(name, value):
+        sight.doubts[f"the variable {name} makes programs run others"] = None
+    if (text := find_text_of_variable(name, value)) is not None:
+        yield text
 
 
 def _shell_texts(seen: SeenCommand, sight: Sight) -> Iterator[str]:
@@ -172,12 +209,12 @@ def _shell_texts(seen: SeenCommand, sight: Sight) -> Iterator[str]:
     if (
         operands
         and seen.words[operands[0]] not in ("-", "/dev/stdin")
-        and not (seen.computed[operands[0]] and seen.words[operands[0]].startswith("/dev/fd/"))
+        and not seen.words[operands[0]].startswith(("/dev/fd/", "/proc/self/fd/"))
     ):
         if seen.computed[operands[0]]:
             sight.doubts[MADE_TEXT] = None
         return
-    if operands and seen.computed[operands[0]]:
+    if operands and seen.words[operands[0]].startswith("/"):
         sight.doubts[MADE_TEXT] = None
     yield from _list_piped_texts(seen, sight)
 
@@ -191,14 +228,17 @@ def _list_piped_texts(seen: SeenCommand, sight: Sight) -> Iterator[str]:
             else:
                 sight.doubts["a shell is given a here-document"] = None
             yield redirection.text
-        elif redirection.operator.endswith(("<", "<>")) and redirection.target != "/dev/null":
+        elif redirection.operator in ("<", "<>", "<&") and redirection.target != "/dev/null":
             sight.doubts[MADE_TEXT] = None
     if seen.reads_pipe:
         sight.doubts[MADE_TEXT] = None
 
 
-def _text_of(seen: SeenCommand, at: int, sight: Sight) -> Iterator[str]:
-    text = seen.words[at]
+def _text_of(seen: SeenCommand, at: int, sight: Sight, part: str | None = None) -> Iterator[str]:
+    """Yield a word, or a part of it, as a text that is run."""
+    if at >= len(seen.words):
+        return
+    text = seen.words[at] if part is None else part
     if seen.computed[at] or (seen.fed and seen.fed in text):
         sight.doubts[MADE_TEXT] = None
     yield text
@@ -213,6 +253,12 @@ def _eval(seen: SeenCommand, sight: Sight) -> Iterator[str]:
 def _source(seen: SeenCommand, sight: Sight) -> Iterator[str]:
     sight.doubts[MADE_TEXT if any(seen.computed[1:]) else "it runs the text of a file in this shell"] = None
     yield from _list_piped_texts(seen, sight)
+
+
+def _exec(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    """Add a doubt if later commands of the line read another standard input."""
+    if len(seen.words) == 1:
+        yield from _list_piped_texts(seen, sight)
 
 
 def _alias(seen: SeenCommand, sight: Sight) -> Iterator[str]:
@@ -240,9 +286,9 @@ def _after_c(seen: SeenCommand, sight: Sight) -> Iterator[str]:
 def _split_string(seen: SeenCommand, sight: Sight) -> Iterator[str]:
     """Yield the command in a text such as `env -S 'rm x'`."""
     for at, word in enumerate(seen.words[1:], 1):
-        if re.fullmatch(r"-[iv0]*S", word) or word == "--split-string":
+        if re.fullmatch(r"-[iv0]*S|--s(?:p[a-z-]*)?", word):
             yield " ".join(seen.words[at + 1 :])
-        elif found := re.match(r"(?:-[iv0]*S|--split-string=)(.+)", word, re.DOTALL):
+        elif found := re.match(r"(?:-[iv0]*S|--s[a-z-]*=)(.+)", word, re.DOTALL):
             yield " ".join((found[1], *seen.words[at + 1 :]))
 
 
@@ -274,6 +320,10 @@ def _watch(seen: SeenCommand, sight: Sight) -> Iterator[str]:
         yield " ".join(seen.words[start:])
 
 
+def _each_word(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    yield from (word for word in seen.words[1:] if not word.startswith("-"))
+
+
 def _parallel(seen: SeenCommand, sight: Sight) -> Iterator[str]:
     sight.doubts[MADE_TEXT] = None
     yield from (word for word in seen.words[1:] if not word.startswith("-"))
@@ -297,35 +347,46 @@ def _git(seen: SeenCommand, sight: Sight) -> Iterator[str]:
             yield word[1:]
         elif word == "foreach" and "submodule" in words:
             yield " ".join(one for one in words[at + 1 :] if not one.startswith("--"))
-        elif before == "-c" and re.match(r"(?i)core\.|diff\.|alias\.|filter\.|credential\.|gpg\.", word):
+        elif (
+            (before == "-c" and not _GIT_SETTING.match(word) and "." in word.partition("=")[0])
+            or word.startswith(("--config-env", "--exec-path="))
+            or before == "--exec-path"
+        ):
             sight.doubts[GIVEN_PROGRAM] = None
+    yield from _git_settings(words[git_subcommand_at(words) :])
+
+
+def _git_settings(words: Sequence[str]) -> Iterator[str]:
+    """Yield the values that `git config` gives to keys that may name a program."""
+    if words[:1] == ("config",):
+        for key, value in pairwise(words[1:]):
+            if re.match(r"[A-Za-z][\w.-]*\.", key) and not _GIT_SETTING.match(key):
+                yield value.removeprefix("!")
 
 
 _FILTERS = ("--tree-filter", "--index-filter", "--msg-filter", "--env-filter", "--commit-filter")
 
 
-def _runs_options(seen: SeenCommand, sight: Sight) -> Iterator[str]:
-    """Yield the programs that programs such as `tar` run because of an option."""
-    for at, word in enumerate(seen.words[1:], 1):
-        name, equals, value = word.partition("=")
-        if name in ("--to-command", "--use-compress-program", "--rsh", "--checkpoint-action", "--filter"):
-            yield value.removeprefix("exec=") if equals else " ".join(seen.words[at + 1 : at + 2])
-        elif word in ("-I", "-e") and at + 1 < len(seen.words):
-            yield seen.words[at + 1]
-
-
 def _interpret(seen: SeenCommand, sight: Sight) -> None:
     """Add a doubt if an interpreter gets its program from its arguments or its input."""
     words = seen.words[1:]
+    if any(pair[0] == "-m" and pair[1] in _RUNS_ARGUMENTS for pair in pairwise(words)):
+        sight.doubts[GIVEN_PROGRAM] = None
     for at, word in enumerate(words):
         if _PROGRAM_OPTIONS.fullmatch(word):
             sight.doubts[MADE_TEXT if any(seen.computed[at + 1 :]) else GIVEN_PROGRAM] = None
             return
+        if at and words[at - 1] in _VALUED_BEFORE_CODE:
+            continue
         if word == "-m" or (not word.startswith("-") and word != "/dev/stdin"):
             if seen.computed[at + 1] and word.startswith("/dev/fd/"):
                 sight.doubts[MADE_TEXT] = None
             return
-    if "-" in words:
+    _interpret_input(seen, sight)
+
+
+def _interpret_input(seen: SeenCommand, sight: Sight) -> None:
+    if "-" in seen.words[1:]:
         sight.doubts[MADE_TEXT] = None
     for redirection in seen.redirections:
         if redirection.operator.startswith("<") and redirection.target != "/dev/null":
@@ -348,13 +409,39 @@ def _doubt_if(test: Callable[[str], object], doubt: str) -> _Reader:
     return note
 
 
-_sed = _doubt_if(lambda word: not word.startswith("-") and _SED_RUNS.search(word), GIVEN_PROGRAM)
-_awk = _doubt_if(lambda word: "system" in word or "|" in word, GIVEN_PROGRAM)
+def _sed(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    if sed_may_run(seen.words):
+        sight.doubts[GIVEN_PROGRAM] = None
+    return _read_scripts_from_input(seen, sight)
+
+
+def _awk(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    if any(map(_AWK_RUNS.search, seen.words[1:])):
+        sight.doubts[GIVEN_PROGRAM] = None
+    return _read_scripts_from_input(seen, sight)
+
+
+def _read_scripts_from_input(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    if any(re.fullmatch(r"(?:-\w*f|--file=)?(?:-|/dev/stdin)", word) for word in seen.words[1:]):
+        sight.doubts[MADE_TEXT] = None
+    return iter(())
+
+
+def _terminal_database(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    if any(re.search(r"(?i)\bprogram\s*'|\bedit\s*\(", word) for word in seen.words[1:]):
+        sight.doubts[GIVEN_PROGRAM] = None
+    return iter(())
+
+
 _editor = _doubt_if(_EDITOR_RUNS.match, GIVEN_PROGRAM)
-_make = _doubt_if(lambda word: word.startswith(("--eval", "SHELL=")) or word in ("-f-", "-"), MADE_TEXT)
+_make = _doubt_if(lambda word: _MAKE_RUNS.fullmatch(word) or word == "/dev/stdin", MADE_TEXT)
+_given = _doubt_if(
+    re.compile(r"-[a-z]*c.*|-f|-x|-ex|-iex|--(?:init-)?(?:eval-)?command.*").fullmatch, GIVEN_PROGRAM
+)
 
 _BY_PROGRAM: Mapping[str, _Reader] = {
     "eval": _eval,
+    "exec": _exec,
     "source": _source,
     ".": _source,
     "alias": _alias,
@@ -371,6 +458,9 @@ _BY_PROGRAM: Mapping[str, _Reader] = {
     "ssh": _remote,
     "watch": _watch,
     "parallel": _parallel,
+    "hyperfine": _each_word,
+    "concurrently": _each_word,
+    "pee": _each_word,
     "sem": _parallel,
     "sed": _sed,
     "gsed": _sed,
@@ -383,11 +473,14 @@ _BY_PROGRAM: Mapping[str, _Reader] = {
     "vi": _editor,
     "nvim": _editor,
     "ex": _editor,
-    "gdb": _editor,
-    "emacs": _editor,
+    "gdb": _given,
     "make": _make,
     "gmake": _make,
-    "tar": _runs_options,
-    "rsync": _runs_options,
-    "split": _runs_options,
+    "expect": _given,
+    "xonsh": _given,
+    "nu": _given,
+    "elvish": _given,
+    "execlineb": _given,
+    "psql": _terminal_database,
+    "sqlite3": _terminal_database,
 }

@@ -154,4 +154,4 @@ async def test_stores_share_no_workers_another_order_replaces_them_and_a_refused
         head.env["RAY_AUTH_TOKEN"] = "wrong"
         refused = FleetCommands(tmp_path, head).start("status")
         out, _ = refused.communicate(timeout=PATIENCE_S)
-        assert (refused.returncode, "Probably the token of RAY_AUTH_TOKEN is not" in out) == (1, True)
+        assert (refused.returncode, "The token of RAY_AUTH_TOKEN is not that of" in out) == (1, True)

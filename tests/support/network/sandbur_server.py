@@ -142,7 +142,12 @@ def read_events(lines: Any) -> Iterator[Event]:
 
 @contextmanager
 def serve(
-    home: Path, *flags: str, model: str = "demo", store: str = "", env: Mapping[str, str] | None = None
+    home: Path,
+    *flags: str,
+    model: str = "demo",
+    store: str = "",
+    env: Mapping[str, str] | None = None,
+    program: tuple[str, ...] = ("-m", "sandbur.ui.cli.main"),
 ) -> Generator[RunningServer]:
     """Start `sandbur serve` on a free port with its data below `home`."""
     home.mkdir(exist_ok=True)
@@ -150,7 +155,7 @@ def serve(
     folder.mkdir(exist_ok=True)
     clean = {name: value for name, value in os.environ.items() if not name.startswith("SANDBUR")}
     environment = {**clean, "HOME": str(home), "SANDBUR_HOME": str(home / "sandbur"), **(env or {})}
-    command = [sys.executable, "-m", "sandbur.ui.cli.main", "serve", "--port", "0", "-m", model, *flags]
+    command = [sys.executable, *program, "serve", "--port", "0", "-m", model, *flags]
     command += ["--store", store] if store else []
     with (
         (home / "server.err").open("a") as errors,

@@ -252,6 +252,37 @@ ls | xargs -I% % y   "$@"   $0 y   ${X:-rm} y   for c in rm; do $c y; done   rea
 set -- rm y; "$@"   a=(rm y); "${a[@]}"   r""m y   r''m y   $'r\x6d' y   r\m y   echo y | parallel rm
 tar cf /dev/null --checkpoint=1 --checkpoint-action=exec='rm y' x   vim -c '!rm y' x
 hash -p /bin/rm l; l y
+function f { rm y; }; f   coproc N { rm y; }   env - PATH=/bin rm y   env --split='rm y'   exec < x; sh
+git -C d bisect run rm y   git -C d difftool -y -x 'rm y'   git grep -O'rm y' a   git grep -Orm a
+git ls-remote --upload-pack='rm y' .   git push --exec='rm y' d   git clone -u 'rm y' d e
+git -c protocol.ext.allow=always fetch 'ext::rm y'   git -c trailer.t.command='rm y' log
+git config diff.external rm
+git --config-env=alias.z=Z z   git merge-index rm y   GIT_EXTERNAL_DIFF=rm git diff
+GIT_SSH_COMMAND='rm y' git fetch
+export EDITOR='rm y'; git commit   MANPAGER=rm man ls   hyperfine 'rm y'   emacs --batch --eval x
+env PAGER='rm y' man ls   PS4='$(rm y)'; set -x; ls   BASH_ENV=x bash -c ls
+LESSOPEN='|rm %s' less x   RSYNC_RSH='rm y' rsync x h:y   NODE_OPTIONS='--require ./x' node y
+X='a[$(rm y)]'; echo $((X))
+rg --pre rm x   rg --pre=rm x   sort --compress-prog=rm x   tar xIf rm x   tar --to-com='rm y' -xf x
+tar -cMF 'rm y' -f x y
+split --filt='rm y' x   rsync -ae 'rm y' x h:y   zip -T -TT 'rm y' z x   man -P 'rm y' ls
+ssh -o ProxyCommand='rm y' h
+scp -oProxyCommand='rm y' x h:y   wget --use-askpass=rm http://h   gcc -wrapper rm,-r x.c   npm exec -c 'rm y'
+npx --call='rm y'
+sqlite3 x '.shell rm y'   sqlite3 x <<< '.shell rm y'   psql -c '\! rm y'   mysql -e 'system rm y'
+gdb -batch -ex 'shell rm y'
+socat - EXEC:'rm y'   ed '!rm y'   script -qc 'rm y' /dev/null   sg root -c 'rm y'   capsh -- -c 'rm y'
+linux64 rm y
+setarch -R rm y   choom -n 0 -- rm y   bwrap --bind / / rm y   perf stat rm y   cmake -E env rm y
+tmux new -d 'rm y'
+unset 'a[$(rm y)]'   [ -v 'a[$(rm y)]' ]   [[ 'a[$(rm y)]' -eq 0 ]]   let 'a[$(rm y)]=1'
+declare -i n='a[$(rm y)]'
+mapfile -C 'rm y' -c 1 A   compgen -W '$(rm y)' a   python3 -W ignore -c 'import os'
+python3 -m timeit 'import os'
+awk 'BEGIN { f = "sys" "tem"; @f("rm y") }'   sed 'sa.*arm yae' x   sed -e's/.*/rm y/e' x
+sed --expr='1e rm y' x
+sed '\,.,erm y' x   sed '1!erm y' x   sed 's/[/].*/rm y/e' x   make 'CC=$(shell rm y)'
+make -E '$(shell rm y)'
 """)
 DENIED = [form.format("rm y") for form in _NAMED] + _HIDDEN
 """Commands that run `rm` or may run it."""
@@ -262,6 +293,16 @@ git rm x   npm run rm   docker rm x   cat notes-rm.txt   sed -n /rm/p x   rg "rm
 echo 'a; rm x'   make rm   python3 rm.py   touch rm   mkdir rm   sudo -u rm ls   timeout 5 echo rm
 xargs grep rm   find . -exec grep rm {} +   env RM=rm ls   git checkout rm   bash -c 'echo rm'
 echo "$(echo rm)"   ls # rm x   git show rm:x   curl http://x/rm   cd rm && ls   ls; echo rm; pwd
+env - ls   function f { ls; }; f   git config user.name rm   git -c user.name=rm commit -m x
+git -c color.ui=false log
+EDITOR=vim git commit   NODE_OPTIONS=--max-old-space-size=4096 npm run rm   MAKEFLAGS=-j4 make rm
+tar czf rm.tgz x
+rsync -a --exclude rm x y   ssh -o BatchMode=yes host ls   python3 -W ignore rm.py   psql -c "select 1"
+sort -o rm x
+sed 's/rm x/e/' x   sed 's/[^/]*$//' x   sed ':a;N;$!ba;s/\n/,/g' x   sed -i.bak -e 's|e|rm|g' -e 1d x
+sed '1i\rm x' x
+sed -n '/e/,/rm/p;$!N;10q' x   sed '/^e/!s/x/e/2g;y/e/a/' x   make CFLAGS=-O2 rm   git grep -n rm   man -k rm
+less rm
 """)
 MENTIONS = [
     *_MENTIONED,

@@ -264,6 +264,7 @@ def test_the_page_of_another_site_changes_nothing(served: Served, headers: dict[
 def test_a_body_that_is_too_large_or_no_json_is_refused(served: Served) -> None:
     ask = served.running.ask
     assert ask("PATCH", "/v1/sessions/reds", raw=b'"' + b"x" * 3_000_000 + b'"').status == 413
+    assert ask("PATCH", "/v1/sessions/reds", raw=b"[" + b"[]," * 500_000 + b"1]").status == 413
     assert ask("PATCH", "/v1/sessions/reds", raw=b"{").status == 400
     assert ask("PATCH", "/v1/sessions/reds", raw=b"[" * 100_000).status == 400
     assert ask("PATCH", "/v1/sessions/reds", raw=b"a=b", headers={"content-type": "text/plain"}).status == 415

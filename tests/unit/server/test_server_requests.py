@@ -184,6 +184,8 @@ def test_a_text_that_a_database_refuses_is_answered_with_one_sentence(kind: str,
         for method, path, body in bodies:
             answer = running.ask(method, path, body)
             assert (answer.status, answer.json["error"]["type"]) == (400, "usage"), body
+        deep = base64.urlsafe_b64encode(b"[" * 5000).decode()
+        assert running.ask("GET", f"/v1/sessions?cursor={deep}").status == 400
         running.begin("nul", "hi\0there \U0001f600")
         assert running.wait_for("nul", "done")["title"]
 

@@ -1,5 +1,6 @@
 """Streams of a server: stored events have ids, and come exactly once however often a client connects."""
 
+import resource
 import signal
 import socket
 from collections.abc import Iterator
@@ -128,6 +129,27 @@ async def test_a_busy_stream_ends_when_its_token_is_revoked(tmp_path: Path) -> N
     found = [batch async for batch in stream.batches(may_go_on, check_s=0.0)]
     assert [b"refused" in batch[-1] for batch in found] == [False, False, True]
     store.close()
+
+
+def test_many_clients_leave_a_place_for_requests(tmp_path: Path) -> None:
+    """The usual limit of open files is lower than the number of streams; a low hard limit bounds these."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
+    try:
+        with serve(tmp_path / "raised") as server:
+            assert resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)[0] == min(8192, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    limits = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))"
+    run = "os.execv(sys.executable, [sys.executable, '-m', 'sandbur.ui.cli.main', *sys.argv[1:]])"
+    with serve(tmp_path / "low", program=("-c", f"{limits}; {run}")) as server, ExitStack() as stack:
+        server.begin("s", "hi")
+        server.wait_for("s", "done")
+        for _ in range(100):
+            stack.enter_context(server.stream("s"))
+        refused = server.ask("GET", "/v1/sessions/s/events")
+        assert (refused.status, refused.json["error"]["type"]) == (503, "too_many_streams")
+        assert server.ask("GET", "/v1/sessions/s").status == 200
 
 
 def test_clients_that_do_not_read_do_not_stop_the_server_from_ending(tmp_path: Path) -> None:

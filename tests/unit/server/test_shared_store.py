@@ -3,7 +3,10 @@
 import base64
 import json
 import signal
+import subprocess
+import sys
 import time
+import uuid
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -60,6 +63,26 @@ def test_a_server_stops_the_run_of_another_one_and_then_the_message_that_waits_r
         assert first.ask("GET", f"/v1/sessions/s/files/{file['digest']}").body == b"the file"
         refused = second.ask("POST", "/v1/sessions/s/cancel", {})
         assert (refused.status, refused.json["error"]["type"]) == (409, "not_running")
+
+
+def test_a_cancel_names_the_process_that_runs_the_session_instead_of_a_worker(tmp_path: Path) -> None:
+    session_id = str(uuid.uuid4())
+    words = ["-p", SLEEP, "--session-id", session_id, "--mode", "yolo", "-m", "demo"]
+    command = [sys.executable, "-m", "sandbur.ui.cli.main", *words]
+    with serve(tmp_path) as server:
+        with subprocess.Popen(command, env=server.environment, cwd=tmp_path) as headless:
+            try:
+                wait_for(lambda: server.ask("GET", f"/v1/sessions/{session_id}").status == 200)
+                wait_for_call(server, session_id)
+                refused = server.ask("POST", f"/v1/sessions/{session_id}/cancel", {})
+                error = refused.json["error"]
+                assert (refused.status, error["type"]) == (409, "session_held")
+                assert f"is running in process {headless.pid} on" in error["message"]
+                assert "Interrupt it there" in error["hint"]
+            finally:
+                headless.terminate()
+        again = server.ask("POST", f"/v1/sessions/{session_id}/cancel", {})
+        assert again.json["error"]["type"] == "not_running"
 
 
 @pytest.mark.parametrize("kind", DATABASES)

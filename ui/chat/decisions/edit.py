@@ -106,8 +106,11 @@ class EditForm:
                 f"Line {line}, argument {block.name!r}: this is not a JSON value: {error.msg}. Texts need"
                 ' quotes: "..."; numbers, true and false do not.'
             ) from None
-        except RecursionError:
-            raise BadEdit(f"Line {block.line}, argument {block.name!r}: nested too deeply.") from None
+        except (ValueError, RecursionError):
+            raise BadEdit(
+                f"Line {block.line}, argument {block.name!r}: nested too deeply, or a number with too many"
+                " digits."
+            ) from None
 
     def _blocks(self, text: str) -> Iterator[_Block]:
         lines = text.split("\n")
@@ -180,7 +183,7 @@ def _read_json_object(text: str) -> dict[str, Any]:
     """Parse arguments that were not a JSON object before. Raises `BadEdit` if they still are not."""
     try:
         found = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         where = f"Line {error.lineno}: {error.msg}. " if isinstance(error, json.JSONDecodeError) else ""
         raise BadEdit(f"{where}The arguments must be a JSON object.") from None
     if not isinstance(found, dict):

@@ -39,6 +39,7 @@ _RESERVED = frozenset((
     "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac", "select",
     "in", "function", "coproc", "!", "{", "}", "[[", "]]",
 ))  # fmt: skip
+_COMPOUND = frozenset(("{", "[[", "if", "for", "while", "until", "case", "select"))
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_./+:@%,-]+", re.ASCII)
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]]*\])?\+?=", re.ASCII)
 _REDIRECTION = re.compile(r"&>>|&>|<<<|<<-?|<>|>>|>\||>&|<&|<|>")
@@ -158,6 +159,7 @@ class ShellReader:
         self.parts: list[Part] = []
         self.doubts: dict[str, None] = {}
         self.variables: dict[str, str] = {}
+        self.assigned: list[tuple[str, str]] = []
         self.frame = _Frame()
         self.outer: list[_Frame] = []
         self.here_documents: list[_HereDocument] = []
@@ -475,14 +477,24 @@ class ShellReader:
     def _without_prefixes(self, words: list[Word]) -> list[Word]:
         """Return the words without the control words and assignments before the command's name."""
         start = 0
-        for word, _, _, _ in words:
+        while start < len(words):
+            word = words[start].text
             if assignment := _ASSIGNMENT.match(word):
-                self.variables[assignment[1]] = word[assignment.end() :][:_MAX_VALUE_CHARS]
+                value = word[assignment.end() :]
+                self.variables[assignment[1]] = value[:_MAX_VALUE_CHARS]
+                self.assigned.append((assignment[1], value))
                 self._doubt("it sets a variable")
             elif word in _RESERVED:
                 self._doubt(HOLDS_CONTROL)
                 self.frame.keeps_pipe |= self.frame.reads_pipe
+                start += self._count_names(words, start)
             else:
                 break
             start += 1
         return words[start:]
+
+    def _count_names(self, words: list[Word], start: int) -> int:
+        """Return 1 if the name of a function or a coprocess follows a reserved word, otherwise 0."""
+        word, *after = (word.text for word in words[start : start + 3])
+        is_process = word == "coproc" and len(after) > 1 and after[1] in _COMPOUND
+        return int(is_process or (word == "function" and bool(after)))

@@ -285,7 +285,7 @@ def read_result(path: Path) -> EvaluationResult:
         return EvaluationResult.from_json(json.loads(path.read_bytes()))
     except OSError as error:
         raise UsageError(f"The result {path} cannot be read: {error.strerror}.") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(
             f"The result {path} cannot be used: {error}.", "Write one: sandbur eval ... --json"
         ) from None

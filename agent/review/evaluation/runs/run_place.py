@@ -15,6 +15,7 @@ from .....actions.tools.shell.execution.spool import CommandLimits, Spool
 from .....actions.tools.shell.sandbox.launch import NO_SANDBOX
 from .....actions.tools.shell.sandbox.sandbox import Sandbox, Workplace, sandbox_kind
 from .....actions.workspace.copies.folder_copy import remove_tree
+from .....actions.workspace.paths import FileProblem, open_regular
 from .....state.errors import SandboxMissing
 from .....state.process.cancellation import run_to_end
 from .....state.session import SandboxWish
@@ -24,6 +25,7 @@ from ..suites.task_folder import list_workspace_files
 
 _MOST_OUTPUT_BYTES = 20_000_000
 _MOST_TEXT_BYTES = 4_000
+_MOST_REWARD_BYTES = 100
 _TIMED_OUT = 124
 _PATHS = re.compile(r"(?<![\w./$}-])/(app|tests|solution|logs/verifier)(?![\w-]|\.\w)")
 """The paths that scripts of harbor have in their container."""
@@ -143,8 +145,9 @@ async def _remove(folder: Path) -> None:
 
 def _read_reward(logs: Path, code: int) -> float:
     """Return the reward that a script wrote, or 1 for exit code 0. `nan` and `inf` are no rewards: 0."""
-    with suppress(OSError, ValueError):
-        reward = float((logs / "reward.txt").read_text().strip())
+    # A script may leave a pipe or a device in its place, which would never end.
+    with suppress(FileProblem, OSError, ValueError), open_regular(logs / "reward.txt") as file:
+        reward = float(file.read(_MOST_REWARD_BYTES).strip())
         return reward if math.isfinite(reward) else 0.0
     return 1.0 if code == 0 else 0.0
 

@@ -69,7 +69,7 @@ class Suite:
         root = Path(folder).expanduser().absolute()
         found = find_task_folders(root)
         tasks = [
-            read_task_folder(one, one.relative_to(root).as_posix() if one != root else one.name)
+            read_task_folder(one, one.relative_to(root).as_posix() if one != root else one.name, root)
             for one in found
         ]
         return cls(tasks, root.name)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from .....actions.workspace.paths import format_path, name_special_kind
 from .....state.errors import UsageError
 from .task import CHECK_S, RUN_S, Task
 
@@ -33,8 +35,11 @@ def find_task_folders(root: Path) -> list[Path]:
     return found
 
 
-def read_task_folder(folder: Path, name: str) -> Task:
-    """Return the task in a folder; raises `UsageError` with the path and the field of what is wrong."""
+def read_task_folder(folder: Path, name: str, root: Path) -> Task:
+    """Return the task in a folder of the suite `root`; raises `UsageError` with the path and the field of
+    what is wrong.
+    """
+    _require_own_files(folder, root)
     record = _read_record(folder / RECORD)
     instruction = _read_text(folder / _INSTRUCTION)
     if not instruction.strip():
@@ -54,6 +59,23 @@ def read_task_folder(folder: Path, name: str) -> Task:
     )
 
 
+def _require_own_files(folder: Path, root: Path) -> None:
+    """Raise `UsageError` for a link that leads out of the suite, and for what is no file.
+
+    The agent reads copies of these files without a question, so a foreign suite must not add others to them.
+    """
+    inside = os.path.join(os.path.realpath(root), "")  # noqa: PTH118 -- keeps the slash
+    for above, folders, files in os.walk(folder):
+        for path in (Path(above, name) for name in (*folders, *files)):
+            if path.is_symlink() and not (path.is_file() and os.path.realpath(path).startswith(inside)):
+                raise UsageError(
+                    f"{format_path(path)} is a link, but not to a file of the suite.",
+                    "Put the file or folder there instead.",
+                )
+            if path.exists() and (kind := name_special_kind(path.stat().st_mode)):
+                raise UsageError(f"{format_path(path)} is {kind}.", "A task has files and folders only.")
+
+
 def _read_turns(folder: Path) -> tuple[str, ...]:
     """Return the messages before the instruction: the files in `turns/`, by name."""
     files = sorted((folder / _TURNS).glob("*.md"))
@@ -67,8 +89,9 @@ def _read_turns(folder: Path) -> tuple[str, ...]:
 def _read_record(path: Path) -> Mapping[str, Any]:
     try:
         return tomllib.loads(_read_text(path))
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path} is not TOML: {error}.", "docs/evaluation.md shows one.") from None
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise UsageError(f"{path} is not TOML: {reason}.", "docs/evaluation.md shows one.") from None
 
 
 def _read_text(path: Path) -> str:

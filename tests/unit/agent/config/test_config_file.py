@@ -54,6 +54,7 @@ BAD_FILES: list[tuple[bytes, str]] = [
     (b"# caf\xe9\n", "line 1, column 6"),
     (b"# ok\n#\x00", "line 2"),
     (b"x = " + b"[" * 100_000, ""),
+    (b"x = " + b"1" * 5000, "digits"),
     (b"#" * (1 << 20) + b"\n", "1,048,577 bytes"),
 ]
 

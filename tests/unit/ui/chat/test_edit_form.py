@@ -92,6 +92,7 @@ def test_an_argument_is_taken_out_and_put_in_with_its_heading() -> None:
     ("change", "says"),
     [
         (("3", "three"), "Line 9, argument 'n': this is not a JSON value"),
+        (("\n3\n", f"\n{'3' * 5000}\n"), "argument 'n': nested too deeply, or a number with too many"),
         (("=== n (JSON) ===", "=== to ==="), "Line 8: there are two headings 'to'"),
         (("=== (end) ===\n", "=== (end) ===\nmore"), "Line 11: this text is after the end mark"),
         (("===", "--"), "Line 1: there is no heading"),
@@ -107,6 +108,8 @@ def test_arguments_that_are_no_object_are_edited_as_they_are() -> None:
     shown = EditForm("send", "[1]")
     assert shown.text == "[1]\n"
     assert shown.read('{"a": 1}') == '{"a": 1}'
+    with pytest.raises(BadEdit, match="JSON object"):
+        shown.read(f'{{"a": {"1" * 5000}}}')
     with pytest.raises(BadEdit, match="JSON object"):
         shown.read("[2]")
     with pytest.raises(BadEdit, match="Line 1"):

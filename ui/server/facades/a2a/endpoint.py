@@ -95,8 +95,10 @@ async def _cancel(request: ApiRequest, wanted: wire.A2aRequest) -> Object:
     """Interrupt the run of a task, and wait until it has ended."""
     session_id = _read(wire.A2aTask, wanted.params).id
     await read_status(request, session_id)
-    if not await request.service.runner.cancel(request.store, session_id):
-        raise wire.A2aRefused(wire.NOT_CANCELABLE, "The task does not work now.")
+    try:
+        await request.service.runner.cancel(request.store, session_id)
+    except RequestRefused as refused:
+        raise wire.A2aRefused(wire.NOT_CANCELABLE, refused.message) from None
     await request.service.runner.wait_until_free(session_id)
     await wait_until_ended(request, session_id)
     return await _read_task(request, session_id)

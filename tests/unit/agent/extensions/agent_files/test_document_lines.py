@@ -111,6 +111,9 @@ def test_words_of_yaml_mean_what_json_has_and_nothing_else() -> None:
         ("x.json", '{"a":\nNaN}', "x.json, line 2: NaN cannot be here."),
         ("x.json", "[" * 100_000, "x.json is nested too deeply."),
         ("x.toml", "a = 1\na = 2\n", "x.toml, line 2: this is not valid TOML: Cannot overwrite a value."),
+        ("x.yaml", f"a: 1\nb: {'1' * 5000}", "x.yaml, line 2: this number has too many digits."),
+        ("x.json", f'{{"a": {"1" * 5000}}}', "x.json: a number of this JSON has too many digits."),
+        ("x.toml", f"a = {'1' * 5000}", "x.toml, line 1: this is not valid TOML: Exceeds the limit"),
         ("x.toml", "a = 1\nb = [1,", "x.toml, line 2: this is not valid TOML: Invalid value."),
     ],
 )

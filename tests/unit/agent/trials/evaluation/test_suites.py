@@ -1,5 +1,7 @@
 """Suites are folders of tasks in the format of harbor; what is wrong with one is told with its path."""
 
+import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,7 @@ def test_the_shipped_suite_has_twenty_tasks_and_each_has_a_script() -> None:
     ("path", "text", "said"),
     [
         ("task.toml", "version =", "task.toml is not TOML"),
+        ("task.toml", f"version = {'1' * 5000}", "task.toml is not TOML"),
         ("task.toml", "[agent]\ntimeout_sec = 'soon'\n", "[agent] timeout_sec is 'soon'"),
         ("task.toml", "[verifier]\ntimeout_sec = 0\n", "[verifier] timeout_sec is 0"),
         ("task.toml", "agent = 3\n", "`agent` is 3"),
@@ -69,6 +72,33 @@ def test_a_wrong_task_is_told_with_its_path_and_field(
         Suite.from_folder(tmp_path)
     assert said in error.value.message
     assert str(folder) in error.value.message
+
+
+@pytest.mark.parametrize("place", ["instruction.md", "environment/a.txt", "tests/data", "environment/folder"])
+def test_no_link_of_a_suite_leads_out_of_it(tmp_path: Path, place: str) -> None:
+    folder = make_task(tmp_path / "suite", **{"environment/own.txt": "own\n"})
+    secret = tmp_path / "home" / "id_rsa"
+    secret.parent.mkdir()
+    secret.write_text("the key of a person\n")
+    (folder / "environment" / "link.txt").symlink_to("own.txt")
+    assert len(Suite.from_folder(tmp_path / "suite")) == 1, "a link to a file of the suite is fine"
+    (folder / place).unlink(missing_ok=True)
+    (folder / place).symlink_to(secret if "." in place else secret.parent)
+    with pytest.raises(UsageError, match=f"{place} is a link, but not to a file of the suite"):
+        Suite.from_folder(tmp_path / "suite")
+
+
+def test_what_is_no_file_is_neither_a_task_nor_a_reward(tmp_path: Path) -> None:
+    folder = make_task(tmp_path)
+    task = Suite.from_folder(tmp_path).tasks[0]
+    os.mkfifo(folder / "turns.md")
+    with pytest.raises(UsageError, match=r"turns\.md is a named pipe"):
+        Suite.from_folder(tmp_path)
+    (folder / "turns.md").unlink()
+    place = RunPlace(tmp_path / "home", "id", task, "off", ())
+    place.make()
+    (folder / "tests" / "test.sh").write_text("mkfifo /logs/verifier/reward.txt\n")
+    assert asyncio.run(place.run_check()) == (1.0, "")
 
 
 @pytest.mark.parametrize("missing", ["instruction.md", "tests/test.sh"])

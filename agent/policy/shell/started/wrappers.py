@@ -6,6 +6,8 @@ from functools import cache
 from posixpath import basename
 from typing import NamedTuple
 
+from .given_texts import git_subcommand_at
+
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 
 
@@ -48,7 +50,6 @@ _WRAPPERS: Mapping[str, _Wrapper] = {
     "proxychains4": _Wrapper("f"),
     "rlwrap": _Wrapper("abcfHlpPqsSz"),
     "runuser": _Wrapper("ugGcs", "--user --group --command --shell"),
-    "setarch": _Wrapper("", "", 1),
     "setpriv": _Wrapper("", "--reuid --regid --groups --inh-caps --bounding-set --ambient-caps"),
     "setsid": _Wrapper(),
     "stdbuf": _Wrapper("ioe", "--input --output --error"),
@@ -93,8 +94,36 @@ _WRAPPERS: Mapping[str, _Wrapper] = {
     "dotenv run": _Wrapper(),
     "direnv exec": _Wrapper("", "", 1),
     "nix-shell --run": _Wrapper(),
-    "start-stop-daemon": _Wrapper("xpnuagc"),
+    "start-stop-daemon": _Wrapper("pnuagc"),
+    "chronic": _Wrapper(),
+    "ifne": _Wrapper(),
+    "eatmydata": _Wrapper(),
+    "linux32": _Wrapper(),
+    "linux64": _Wrapper(),
+    "i386": _Wrapper(),
+    "x86_64": _Wrapper(),
+    "catchsegv": _Wrapper(),
+    "torify": _Wrapper(),
+    "tsocks": _Wrapper(),
+    "shell": _Wrapper(),  # `$(shell ...)` in a text for make
+    "cmake -E env": _Wrapper(),
+    "cmake -E time": _Wrapper(),
+    "cmake -E chdir": _Wrapper("", "", 1),
+    "git merge-index": _Wrapper(),
 }  # fmt: skip
+_LOOSE = frozenset((
+    "ansible", "arch", "aws-vault exec", "bun x", "bunx", "bwrap", "cgexec", "chamber exec", "choom",
+    "composer exec", "daemon", "daemonize", "dbus-launch", "dbus-run-session", "docker compose exec",
+    "docker compose run", "docker-compose exec", "docker-compose run", "doppler run", "dotenvx run",
+    "dumb-init", "entr", "env-cmd", "cross-env", "envdir", "faketime", "foreman run", "guix shell",
+    "ip netns", "ip vrf", "kubectl exec", "logsave", "lxc exec", "lxc-attach", "micromamba run", "mise exec",
+    "mpirun", "nix develop", "nix run", "nix shell", "npm explore", "nsjail", "op run", "pdm run",
+    "perf record", "perf stat", "perf trace", "pipx run", "pnpm dlx", "pnpm exec", "podman unshare",
+    "qemu-x86_64", "rye run", "asdf exec", "runcon", "sandbox-exec", "screen", "setarch", "setuidgid",
+    "softlimit", "srun", "sshpass", "systemd-cat", "systemd-nspawn", "tini", "tmux", "trickle", "uclampset",
+    "uv tool", "uvx", "watchexec", "yarn exec",
+))  # fmt: skip
+"""Wrappers whose options are not listed here: each word without a dash may be the wrapped program."""
 _LOADER = re.compile(r"ld-linux[\w.-]*\.so[.\d]*|ld[\w.-]*\.so[.\d]*|ld-musl-[\w.-]+")
 _FROM_HERE = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"})
 _FINDERS = frozenset({"find", "gfind", "fd", "fdfind", "bfs"})
@@ -109,8 +138,20 @@ def find_wrapped_commands(words: Sequence[str]) -> Iterator[int]:
     if name == "kubectl" and "--" in words[1:-1]:
         yield words.index("--") + 1
         return
+    if name in _LOOSE or any(" ".join((name, *words[1:count])) in _LOOSE for count in (2, 3)):
+        yield from (at for at, word in enumerate(words) if at and not word.startswith("-"))
+        return
+    if name == "git":
+        at = git_subcommand_at(words)
+        yield from (at - 1 + start for start in _starts_of_git(("git", *words[at:])))
+        return
     found = _wrapper(name, words)
     if found is not None:
+        yield from _after_options(*found, words)
+
+
+def _starts_of_git(words: Sequence[str]) -> Iterator[int]:
+    if found := _wrapper("git", words):
         yield from _after_options(*found, words)
 
 
@@ -139,7 +180,9 @@ def _after_options(wrapper: _Wrapper, at: int, words: Sequence[str]) -> Iterator
         if word == "--":
             at += 1
             break
-        if word.startswith("-") and len(word) > 1:
+        if word == "-":
+            at += 1
+        elif word.startswith("-"):
             if word in lookups:
                 return
             takes = _takes_next(wrapper, word)
