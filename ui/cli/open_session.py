@@ -139,7 +139,10 @@ def _find_session(runtime: Runtime, command: ChatCommand) -> str:
 
 
 def _folder(path: Path, flag: str) -> Path:
-    if not path.is_dir():
-        reason = "is not a folder" if path.exists() else "does not exist"
+    try:
+        reason = "" if path.is_dir() else "is not a folder" if path.exists() else "does not exist"
+    except OSError as error:
+        reason = f"cannot be entered: {error.strerror}"
+    if reason:
         raise UsageError(f"{flag}: {path} {reason}.")
     return path.resolve()
