@@ -29,6 +29,12 @@ def test_text_is_the_answer_alone(command: Command) -> None:
     assert "exit 0" in ended.err
 
 
+def test_a_command_of_any_script_runs_in_an_ascii_locale(command: Command) -> None:
+    words = ("-p", "run echo größe | cat", "-m", "demo", "-y", "--output-format", "json")
+    ended = command.run(*words, LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    assert "\n    größe\n" in ended.result["result"]
+
+
 def test_quiet_says_nothing_else(command: Command) -> None:
     ended = command.run("-q", "-p", "run echo $((40+2))", "-m", "demo", "-y")
     assert (ended.code, ended.err) == (0, "")
