@@ -123,6 +123,14 @@ def test_a_run_without_any_model_is_refused_and_leaves_no_session(command: Comma
     assert "\n  ollama serve\n" in ended.err
     assert "What works now: `-m demo`" in ended.err
     assert "json" not in words or ended.result["error"]["code"] == "credentials"
+
+
+def test_a_missing_model_comes_with_the_configuration_that_was_ignored(command: Command) -> None:
+    (command.folder / ".sandbur").mkdir()
+    (command.folder / ".sandbur/config.toml").write_text('model = "demo"\n')
+    ended = command.run("-p", "hello", OLLAMA_HOST="http://127.0.0.1:9")
+    assert ended.code == 41
+    assert ended.err.startswith(f"Ignored {command.folder}/.sandbur/config.toml: this folder")
     assert command.run("sessions").out == ""
 
 
