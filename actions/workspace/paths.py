@@ -33,6 +33,15 @@ def resolve_paths(paths: Iterable[str], cwd: Path) -> list[str]:
     return found
 
 
+def make_argument(word: str) -> str:
+    """Return a word that a program can be started with. A locale that cannot encode it gets it as UTF-8."""
+    try:
+        os.fsencode(word)
+    except UnicodeEncodeError:
+        return os.fsdecode(word.encode(errors="surrogateescape"))
+    return word
+
+
 def format_path(path: str | Path) -> str:
     """Return a path as one line of valid text: invalid UTF-8 is replaced, control characters are escaped."""
     text = os.fsencode(path).decode(errors="replace")

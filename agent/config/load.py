@@ -219,7 +219,8 @@ def _resolve_value(row: Setting, saying: list[_Layer]) -> Any:
 
 def _working_folder(named: Path | None, env: Mapping[str, str]) -> Path:
     start = named if named is not None and named.is_absolute() else current_folder()
-    return _resolve_folder(named or start, start, "-C/--cd", UsageError, env)
+    source = "-C/--cd: the folder" if named is not None else "The working folder"
+    return _resolve_folder(named or start, start, source, UsageError, env)
 
 
 def _user_layer(env: Mapping[str, str], notices: list[str]) -> _Layer | None:
@@ -389,22 +390,27 @@ def _normalize_rule(text: str, layer: _Layer, env: Mapping[str, str]) -> str:
 
 
 def _resolve_added_dir(text: str, layer: _Layer, env: Mapping[str, str]) -> Path:
-    return _resolve_folder(Path(text), layer.folder, f"{layer.name}: add-dir", layer.error, env)
+    return _resolve_folder(Path(text), layer.folder, f"{layer.name}: add-dir: the folder", layer.error, env)
 
 
 def _resolve_folder(
     named: Path, start: Path, source: str, error: type[SandburError], env: Mapping[str, str]
 ) -> Path:
-    """Return the real path of a folder. Raises `error` if it does not exist or cannot be read."""
+    """Return the real path of a folder. Raises `error` if it does not exist or cannot be read.
+
+    `source` names the setting, in words that end before the path.
+    """
     try:
         folder = Path(os.path.realpath(start / expand_path(str(named), env)))
-        is_folder = folder.is_dir()
+        exists, is_readable = folder.is_dir(), os.access(folder, os.R_OK | os.X_OK)
+    except PermissionError:
+        exists, is_readable, folder = True, False, named
     except (OSError, ValueError):
-        is_folder, folder = False, named
-    if not is_folder:
-        raise error(f"{source}: the folder {named} does not exist.", "Check the path.")
-    if not os.access(folder, os.R_OK | os.X_OK):
-        raise error(f"{source}: the folder {named} cannot be read.", "Check its permissions.")
+        exists, is_readable, folder = False, False, named
+    if not exists:
+        raise error(f"{source} {named} does not exist.", "Check the path.")
+    if not is_readable:
+        raise error(f"{source} {named} cannot be read.", "Check its permissions, and those above it.")
     return folder
 
 

@@ -89,7 +89,12 @@ def text_folders(kind: str, cwd: Path, env: Mapping[str, str]) -> list[Path]:
     """Return the existing folders of a kind: those of the project first, the nearest one first."""
     of_project = [place / name for place in project_folders(cwd) for name in TEXT_FOLDERS[kind]]
     folders = dict.fromkeys((*of_project, *own_text_folders(kind, env)))
-    return [folder for folder in folders if folder.is_dir()]
+    return [folder for folder in folders if is_folder(folder)]
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether a path is a folder; False, where `Path.is_dir` raises, if it cannot be looked at."""
+    return os.path.isdir(path)  # noqa: PTH112
 
 
 def _absolute(path: str, env: Mapping[str, str]) -> Path:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...state.errors import UsageError
+from ...state.errors import SandburError, UsageError
 from ...state.store.sessions.listing import FolderFilter
 from ..terminal.terminal import say
 from ..terminal.text import theme
@@ -93,7 +93,13 @@ async def open_session(
     """
     if not command.continues:
         schema = None if command.json_schema is None else read_output_schema(command.json_schema)
-        return await runtime.create(command.session_id, or_demo, schema)
+        try:
+            return await runtime.create(command.session_id, or_demo, schema)
+        except SandburError:
+            # A configuration that was ignored may be why the session cannot begin.
+            for notice in () if command.quiet else runtime.settings.notices:
+                tell_notice(notice)
+            raise
     found = picked or _find_session(runtime, command)
     if command.fork_session:
         found = await runtime.fork(found)
@@ -139,7 +145,10 @@ def _find_session(runtime: Runtime, command: ChatCommand) -> str:
 
 
 def _folder(path: Path, flag: str) -> Path:
-    if not path.is_dir():
-        reason = "is not a folder" if path.exists() else "does not exist"
+    try:
+        reason = "" if path.is_dir() else "is not a folder" if path.exists() else "does not exist"
+    except OSError as error:
+        reason = f"cannot be entered: {error.strerror}"
+    if reason:
         raise UsageError(f"{flag}: {path} {reason}.")
     return path.resolve()

@@ -21,6 +21,7 @@ from ....state.search.knowledge_rows import (
     make_id,
 )
 from ....state.search.vectors import Neighbor
+from ...config.paths import is_folder
 from .embedding.base_vectors import BaseVectors
 from .embedding.embedder import Embedder
 from .indexing.descriptions import Announce, DescriptionReport, Descriptions
@@ -285,7 +286,7 @@ class Library:
 
     async def _has_source(self, base: StoredBase, root: StoredRoot, path: str) -> bool:
         """Return whether a root covers a path. A file that git ignores is not covered by its folder."""
-        if Path(path).is_dir():
+        if is_folder(Path(path)):
             return True
         sources = await run_in_thread(self.rows.list_sources, base, root.id)
         return any(source.path == path for source in sources)
@@ -315,15 +316,21 @@ def _require_location(location: str | Path) -> str:
             f"{location} cannot be added: {scheme[1]} is not supported.", "Name an http or https address."
         )
     there = Path(wanted)
-    if there.is_dir():
+    if is_folder(there):
         return wanted
     version = find_version(wanted)
     if version is None:
-        reason = "is no file and no folder" if there.exists() else "does not exist"
-        raise UsageError(f"{location} {reason}.", "Name a folder, a file or an address.")
+        raise UsageError(f"{location} {_why_not(there)}.", "Name a folder, a file or an address.")
     if obstacle := find_obstacle(wanted, version.size):
         raise UsageError(f"{location} cannot be added: {obstacle}.")
     return wanted
+
+
+def _why_not(there: Path) -> str:
+    try:
+        return "is no file and no folder" if there.exists() else "does not exist"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
 
 
 def _resolve(location: str | Path) -> str:

@@ -11,6 +11,9 @@ from support.places import ROOT
 
 from sandbur.ui.cli.grammar import COMMANDS
 
+LONG = "a" * 300
+"""A name that no file can have, so that even looking for the file fails."""
+
 
 def test_help_names_every_command_and_leaves_at_once(command: Command) -> None:
     ended = command.run("--help")
@@ -95,6 +98,10 @@ def test_a_list_of_sessions_makes_no_model_and_starts_no_loop(command: Command, 
         (["diff", "x", "y"], "There is no session 'x'."),
         (["-C", "/no/such/folder", "-p", "x"], "/no/such/folder does not exist"),
         (["--add-dir", "/no/such", "-p", "x"], "/no/such does not exist"),
+        (["--add-dir", LONG, "-p", "x"], "cannot be entered: File name too long"),
+        (["replay", LONG], "There is no session"),
+        (["eval", LONG, "-m", "demo"], "There is no folder"),
+        (["index", "add", LONG], "cannot be read: File name too long"),
         (["-p", "-r", "nothing"], "There is no session 'nothing'."),
         (["-p", "-r"], "-r needs the ID of a session"),
         (["-p", "-c"], "This folder has no session"),

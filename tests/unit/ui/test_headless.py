@@ -29,6 +29,12 @@ def test_text_is_the_answer_alone(command: Command) -> None:
     assert "exit 0" in ended.err
 
 
+def test_a_command_of_any_script_runs_in_an_ascii_locale(command: Command) -> None:
+    words = ("-p", "run echo größe | cat", "-m", "demo", "-y", "--output-format", "json")
+    ended = command.run(*words, LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    assert "\n    größe\n" in ended.result["result"]
+
+
 def test_quiet_says_nothing_else(command: Command) -> None:
     ended = command.run("-q", "-p", "run echo $((40+2))", "-m", "demo", "-y")
     assert (ended.code, ended.err) == (0, "")
@@ -117,6 +123,14 @@ def test_a_run_without_any_model_is_refused_and_leaves_no_session(command: Comma
     assert "\n  ollama serve\n" in ended.err
     assert "What works now: `-m demo`" in ended.err
     assert "json" not in words or ended.result["error"]["code"] == "credentials"
+
+
+def test_a_missing_model_comes_with_the_configuration_that_was_ignored(command: Command) -> None:
+    (command.folder / ".sandbur").mkdir()
+    (command.folder / ".sandbur/config.toml").write_text('model = "demo"\n')
+    ended = command.run("-p", "hello", OLLAMA_HOST="http://127.0.0.1:9")
+    assert ended.code == 41
+    assert ended.err.startswith(f"Ignored {command.folder}/.sandbur/config.toml: this folder")
     assert command.run("sessions").out == ""
 
 

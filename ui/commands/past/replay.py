@@ -86,7 +86,7 @@ def _load_tools(session: SessionSettings) -> Toolbox:
 def _source(runtime: Runtime, name: str) -> Generator[tuple[Store, str]]:
     """Yield a store and the id of a session: from the store of the settings, or from a recording file."""
     path = Path(name)
-    if path.suffix != ".jsonl" and not path.is_file():
+    if path.suffix != ".jsonl" and not os.path.isfile(name):  # noqa: PTH113 -- a title raises as a path
         yield runtime.store, runtime.store.find(name)
         return
 

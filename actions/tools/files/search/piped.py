@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .....state.process.cancellation import run_to_end
+from ....workspace.paths import make_argument
 from ....workspace.safe_open import name_open_folder, open_folder
 
 _CHUNK_BYTES = 1 << 16
@@ -44,7 +45,7 @@ async def run_piped(
     """
     with open_folder(cwd) as folder:
         process = await asyncio.create_subprocess_exec(
-            *command,
+            *map(make_argument, command),
             cwd=name_open_folder(folder, cwd),
             stdin=DEVNULL if stdin is None else PIPE,
             stdout=PIPE,

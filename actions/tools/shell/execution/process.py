@@ -14,6 +14,7 @@ from typing import cast
 
 from .....state.process.cancellation import run_to_end
 from .....state.process.crashpoints import reach
+from ....workspace.paths import make_argument
 from ..sandbox.launch import NO_SANDBOX, Launch
 from ..supervisor.order import Order
 from ..supervisor.supervise import OVER
@@ -118,7 +119,7 @@ class _Run:
         environment = shell_environment(os.environ, self._spool.marker, self._withheld)
         return Order(
             call=(str(self._spool.folder), self._spool.marker),
-            command=self._command,
+            command=list(map(make_argument, self._command)),
             environment={**environment, **self._launch.environment},
             most_bytes=self._limits.max_bytes,
             sandbox=(self._launch.words[0] if self._launch.words else "", self._launch.orders),

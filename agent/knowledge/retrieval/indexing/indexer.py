@@ -6,6 +6,7 @@ groups have their size, time and digest in the rows, so the next run reads only 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -126,8 +127,8 @@ class Indexer:
 
     async def _update_files(self, root: StoredRoot) -> None:
         there = Path(root.location)
-        if not there.exists():
-            self.report.leave_out(root.location, "it is gone; `sandbur index remove` removes its chunks")
+        if why := _why_left_out(there):
+            self.report.leave_out(root.location, why)
             return
         paths = await _list_files(there) if there.is_dir() else [root.location]
         sources = await run_in_thread(self._rows.list_sources, self.base, root.id)
@@ -235,6 +236,17 @@ class Indexer:
         group, self._group, self._group_chars = self._group, [], 0
         if group:
             self.base = await run_in_thread(self._rows.write, self.base, group)
+
+
+def _why_left_out(there: Path) -> str:
+    """Return why a file or folder cannot be indexed now, so that its chunks stay; empty if it can."""
+    try:
+        exists = there.exists()
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    if not exists:
+        return "it is gone; `sandbur index remove` removes its chunks"
+    return "" if os.access(there, os.R_OK) else "it cannot be read: check its permissions"
 
 
 async def _list_files(folder: Path) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from .....actions.workspace.paths import format_path, name_special_kind
 from .....state.errors import UsageError
+from ....config.paths import is_folder
 from .task import CHECK_S, RUN_S, Task
 
 RECORD = "task.toml"
@@ -25,7 +26,7 @@ _MOST_BYTES = 10_000_000
 
 def find_task_folders(root: Path) -> list[Path]:
     """Return the folders with a `task.toml` in and below a folder; raises `UsageError` without one."""
-    if not root.is_dir():
+    if not is_folder(root):
         raise UsageError(f"There is no folder {root}.", "Name a folder of tasks, or a suite such as `smoke`.")
     found = sorted(path.parent for path in root.rglob(RECORD) if path.is_file())
     if not found:

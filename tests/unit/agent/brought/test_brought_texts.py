@@ -166,6 +166,14 @@ def test_a_command_that_runs_something_first_is_refused_outside_of_the_chat() ->
         command("Status: !`git status`").message("")
 
 
+def test_a_folder_that_cannot_be_looked_at_has_no_commands(
+    project: Path, env: dict[str, str], write: Write
+) -> None:
+    write("home/.claude/commands/hello.md", "# Say hello")
+    (project / ".claude").symlink_to("a" * 300)
+    assert list(find_commands(project, env).commands) == ["hello"]
+
+
 def test_commands_are_named_after_their_folders(project: Path, env: dict[str, str], write: Write) -> None:
     fields = (
         "---\ndescription: Look at it\nargument-hint: FILE\nmodel: a/b\nallowed-tools: Bash(git *)\n---\n"

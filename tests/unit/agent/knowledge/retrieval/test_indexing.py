@@ -109,6 +109,17 @@ async def test_secrets_ignored_files_links_and_binaries_are_left_out(store: Stor
     assert len((await library.update(base)).left_out) == 4
 
 
+async def test_a_folder_that_cannot_be_looked_at_keeps_its_chunks(store: Store, docs: Path) -> None:
+    library = opened(store, docs)
+    base = await library.open_base("project", str(docs))
+    await library.add(base, docs)
+    docs.rename(docs.with_name("moved"))
+    docs.symlink_to("a" * 300)
+    report = await library.update(base)
+    assert dict(report.left_out) == {str(docs): "it cannot be read: File name too long"}
+    assert report.removed == 0
+
+
 async def test_secrets_in_texts_are_masked_and_the_lines_below_keep_their_numbers(
     store: Store, docs: Path
 ) -> None:
