@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from .....agent.review.evaluation.measures.result import EvaluationResult, EvaluationRun
@@ -66,8 +66,13 @@ def _list_parts(result: EvaluationResult, links: Mapping[str, str]) -> Iterator[
                 for one in compared
             ),
         )  # fmt: skip
+    if failed := [run for run in result.runs if not run.is_passed]:
+        yield tag("h2", "Failed runs")
+        yield _list_failed(failed)
     for label, why in result.open.items():
         yield div("note", f"Not ended: {label}: {why}")
+    for notice in dict.fromkeys(result.notices):
+        yield div("note", notice)
     yield Html("</main></body></html>\n")
 
 
@@ -99,8 +104,25 @@ def _list_verdicts(runs: list[EvaluationRun], links: Mapping[str, str]) -> Itera
     for run in runs:
         cost = "" if run.cost_usd is None else f", ${run.cost_usd:.4f}"
         about = f"{run.status}, reward {run.reward:g}, {run.turns} turns, {run.seconds:.1f} s{cost}"
-        title = f"{about}\n{run.check[-_MOST_CHECK_CHARS:]}".strip()
+        title = f"{about}\n{_cut_check(run)}".strip()
         link = links.get(run.session_id)
-        verdict = "pass" if run.is_passed else "fail"
-        yield tag("span" if link is None else "a", verdict, href=link, title=title)
+        verdict, sign = ("pass", "ok") if run.is_passed else ("fail", "bad")
+        name = "span" if link is None else "a"
+        yield tag(name, verdict, class_=f"pill {sign}", href=link, title=title)
         yield " "
+
+
+def _list_failed(runs: Sequence[EvaluationRun]) -> Html:
+    """Return a table of runs that failed, with the end of what their checks printed."""
+    head = tag("tr", *(tag("th", name) for name in ("run", "status", "reward", "check")))
+    rows = [
+        tag("tr", *(tag("td", text) for text in (
+            f"{run.task} · {run.contender} · {run.repeat}", run.status, f"{run.reward:g}", _cut_check(run),
+        )))
+        for run in runs
+    ]  # fmt: skip
+    return _table(head, *rows)
+
+
+def _cut_check(run: EvaluationRun) -> str:
+    return run.check[-_MOST_CHECK_CHARS:].strip()

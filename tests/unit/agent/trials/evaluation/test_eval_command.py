@@ -86,6 +86,8 @@ def test_models_are_compared_and_each_run_has_a_report(command: Command) -> None
     assert len(reports) == 4
     assert all(f'href="page-runs/{report.name}"' in page for report in reports)
     assert "<script" not in page
+    assert "<td>half · demo · 1</td><td>done</td><td>0.5</td><td>only half</td>" in page
+    assert "environment/Dockerfile is not used" in page
     assert any("Write hello into" in report.read_text() for report in reports)
 
 
