@@ -43,7 +43,7 @@ def read_script(
 
 def _read_file(path: Path, translate: Callable[[str], str]) -> Any:
     try:
-        return json.loads(translate(path.read_text("utf-8")))
+        return json.loads(translate(path.read_text("utf-8-sig")))
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {error}.", _FORM) from None
 

@@ -14,7 +14,7 @@ from ....sdk.runs.result import RunResult
 from ....sdk.session import AgentSession
 from ....session.decisions import make_decision
 
-_NOBODY = "Nobody is here to approve this call. Solve the task without it."
+_NOBODY = "nobody is here to approve this call; solve the task without it"
 UNFINISHED = ("error", "rate_limited", "interrupted", "needs_approval", "needs_decision")
 """How a run ends that is not at fault itself, or that has to go on."""
 _MOST_DECISIONS = 100
