@@ -134,7 +134,10 @@ def load_agent(source: str, folder: Path, error: type[SandburError]) -> Definiti
 def open_agent(source: str, folder: Path) -> Agent[Any]:
     """Return the agent that a person names: MODULE:NAME, or an agent file. Raises `UsageError`."""
     if find_agent_file_parser(source) is not None:
-        return Agent.from_file((folder / Path(source).expanduser()).resolve())
+        path = (folder / Path(source).expanduser()).resolve()
+        if not path.exists():
+            raise UsageError(f"The file {path} does not exist.", "Check the path.")
+        return Agent.from_file(path)
     return import_agent(source, folder, UsageError)
 
 

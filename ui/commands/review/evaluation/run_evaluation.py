@@ -47,6 +47,8 @@ _BUDGET = 125
 
 async def run_evaluation(command: EvalCommand) -> int:
     """Run what has not ended yet, show the result, and return the exit code."""
+    if command.html is not None and not (folder := command.html.parent).is_dir():
+        raise UsageError(f"There is no folder {folder} for the page.", "Create it before the runs begin.")
     baseline = None if command.baseline is None else read_result(command.baseline)
     if command.compare:
         _show_compared(command, join_results(_read_compared(command.compare)))

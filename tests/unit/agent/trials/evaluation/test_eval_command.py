@@ -135,6 +135,8 @@ def test_a_deleted_session_takes_its_workspace_with_it(command: Command) -> None
         (("tasks", "-m", "scripted", "--baseline", "tasks/hello/task.toml"), 2, "cannot be used"),
         (("tasks", "-m", "scripted", "--repeats", "100000"), 2, "--repeats is at most 1000"),
         (("tasks", "--agent", "no.such:agent"), 2, "There is no module no.such"),
+        (("tasks", "--agent", "missing.toml"), 2, "missing.toml does not exist"),
+        (("tasks", "-m", "scripted", "--html", "no/page.html"), 2, "There is no folder no for the page."),
     ],
 )
 def test_what_is_wrong_is_told_in_one_sentence(
