@@ -31,6 +31,7 @@ from .model import TokenCounter as TokenCounter
 from .model import ToolChoiceKind as ToolChoiceKind
 from .model import ToolSpec as ToolSpec
 from .model import build_object_schema as build_object_schema
+from .model import list_events as list_events
 from .nested_calls import NestedCalls as NestedCalls
 from .nested_calls import NestedCallsDiffer as NestedCallsDiffer
 from .nested_calls import NestedCallWaits as NestedCallWaits

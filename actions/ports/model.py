@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from ...state.application import Usage
-from ...state.conversation.messages import (
-    Message,
-)
+from ...state.conversation.messages import Message, Text, Thinking
 from ...state.conversation.transcript import Transcript
 from .events import Notice, TextDelta, ThinkingDelta
 
@@ -110,6 +108,16 @@ class Discarded:
 
 
 ModelEvent = TextDelta | ThinkingDelta | Notice | Discarded | Reply
+
+
+def list_events(reply: Reply) -> Iterator[ModelEvent]:
+    """Yield the events of a reply that is complete at once: its texts and thoughts in order, then itself."""
+    for block in reply.message.blocks:
+        if isinstance(block, Text):
+            yield TextDelta(block.text)
+        elif isinstance(block, Thinking):
+            yield ThinkingDelta(block.text)
+    yield reply
 
 
 class Model(Protocol):

@@ -134,8 +134,19 @@ def load_agent(source: str, folder: Path, error: type[SandburError]) -> Definiti
 def open_agent(source: str, folder: Path) -> Agent[Any]:
     """Return the agent that a person names: MODULE:NAME, or an agent file. Raises `UsageError`."""
     if find_agent_file_parser(source) is not None:
-        return Agent.from_file(folder / Path(source).expanduser())
+        path = (folder / Path(source).expanduser()).resolve()
+        if not path.exists():
+            raise UsageError(f"The file {path} does not exist.", "Check the path.")
+        return Agent.from_file(path)
     return import_agent(source, folder, UsageError)
+
+
+def open_named_agent(source: str, folder: Path) -> tuple[str, Agent[Any]]:
+    """Return an agent as `open_agent` does, after the name by which every process finds it: MODULE:NAME, or
+    the whole path of its file."""
+    agent = open_agent(source, folder)
+    is_file = find_agent_file_parser(source) is not None
+    return agent.definition.source if is_file else source, agent
 
 
 def import_agent(source: str, folder: Path, error: type[SandburError]) -> Agent[Any]:

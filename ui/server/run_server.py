@@ -94,7 +94,10 @@ def _make_workers(command: ServeCommand, settings: Settings) -> list[WorkerProce
     if command.workers != 0 and settings.store.startswith("memory:"):
         raise UsageError("Workers need a store that other processes open.", "Name one: --store URL")
     if files := [source for source in command.agents if ":" not in source and command.workers]:
-        raise UsageError(f"A worker cannot run the agent file {files[0]}.", "Name it as MODULE:NAME")
+        raise UsageError(
+            f"The workers of a server run agents of programs, not the file {files[0]}.",
+            "Make it a variable: agent = Agent.from_file(...), and name it as MODULE:NAME",
+        )
     order = WorkerOrder(
         settings.store, settings.tenant, str(settings.cwd), tuple(command.agents), command.runs
     )

@@ -38,8 +38,9 @@ class Evaluator:
         budget_usd: No run begins when this is spent.
         name: Another name begins other runs.
         workers: Whether workers of the store carry out the runs (`sandbur worker`, `sandbur fleet`). They
-            load agents by MODULE:NAME, so that an agent has to be a variable of a module. A text is a label
-            of workers that share the data folder; True: workers on this machine.
+            load agents by name, so that an agent has to be a variable of a module, or that of an agent file
+            without additions. A text is a label of workers that share the data folder; True: workers on this
+            machine.
         sandbox: Whether commands run in a sandbox: `auto`, `required` or `off`.
         env: The environment variables to use instead of those of the process.
     """

@@ -9,8 +9,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from ....actions.ports import FinishReason, ModelEvent, ModelRequest, Reply
-from ....actions.ports.events import TextDelta, ThinkingDelta
+from ....actions.ports import FinishReason, ModelEvent, ModelRequest, Reply, list_events
 from ....state.application import Usage
 from ....state.conversation.messages import Block, Message, Text, Thinking, ToolUse
 from ....state.errors import ModelError
@@ -118,12 +117,8 @@ class ScriptedModel:
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         self.requests.append(request)
         reply = _reply(await _answer(self._next(request), request), request, self._usage)
-        for block in reply.message.blocks:
-            if isinstance(block, Text):
-                yield TextDelta(block.text)
-            elif isinstance(block, Thinking):
-                yield ThinkingDelta(block.text)
-        yield reply
+        for event in list_events(reply):
+            yield event
 
     @property
     def left(self) -> int:

@@ -46,8 +46,9 @@ def command(tmp_path: Path) -> Command:
     return Command(tmp_path)
 
 
-def start_worker(command: Command, agent: str = "worked:agent", **env: str) -> Any:
-    words = ("worker", "--agent", agent, "--until-stdin-ends")
+def start_worker(command: Command, *agents: str, **env: str) -> Any:
+    named = [word for agent in agents or ("worked:agent",) for word in ("--agent", agent)]
+    words = ("worker", *named, "--until-stdin-ends")
     return command.start(*words, env=env, stdin=-1)
 
 
@@ -55,15 +56,18 @@ def read_passes(out: str) -> list[bool]:
     return [run["pass"] for task in json.loads(out)["tasks"] for run in task["runs"]]
 
 
-def test_workers_carry_out_the_runs(command: Command) -> None:
-    worker = start_worker(command)
+def test_workers_carry_out_the_runs_of_agents_of_modules_and_files(command: Command) -> None:
+    (command.folder / "desk.toml").write_text('instructions = "Help."\nmodel = "demo"\n')
+    worker = start_worker(command, "worked:agent", "tasks/../desk.toml")
     try:
-        done = command.run(*WORDS, "--json")
+        words = ("eval", "tasks", "--agent", "worked:agent,desk.toml", "--workers", "--task", "task-0,task-1")
+        done = command.run(*words, "--json")
     finally:
         worker.kill()
         worker.communicate()
     assert done.code == 0, done.err
-    assert read_passes(done.out) == [False, True, True, True, True, True]
+    assert read_passes(done.out) == [False, False, True, False]
+    assert "No worker runs" not in done.err
 
 
 def test_killed_evaluations_and_workers_run_to_the_same_table(command: Command) -> None:
@@ -116,8 +120,8 @@ def test_an_evaluation_names_the_missing_worker_and_goes_on_with_one(command: Co
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--workers", "-m", "demo"), "--workers needs --agent."),
-        (("--workers", "--agent", "desk.yaml"), "Workers cannot run desk.yaml"),
+        (("--workers", "-m", "demo"), "--workers needs --agent: "),
+        (("--workers", "--agent", "desk.yaml", "-m", "scripted"), "Workers do not play the scripts"),
         (
             ("--workers", "--agent", "worked:agent", "-m", "demo"),
             "worked:agent has a model of its own",

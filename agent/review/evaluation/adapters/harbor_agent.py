@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import Any, override
+from typing import Any
 
 from harbor.agents.capabilities import AgentCapabilities
 from harbor.agents.installed.base import BaseInstalledAgent, with_prompt_template
@@ -13,6 +13,7 @@ from harbor.agents.model_connection import ModelConnectionSpec
 from harbor.environments.base import BaseEnvironment
 from harbor.models.agent.context import AgentContext
 from harbor.utils.trajectory_utils import format_trajectory_json
+from typing_extensions import override
 
 from .trajectory import TrajectoryBuilder
 
@@ -34,7 +35,7 @@ class SandburAgent(BaseInstalledAgent):
     MODEL_CONNECTION = ModelConnectionSpec(passthrough=True)
 
     def __init__(self, logs_dir: Path, *arguments: Any, package: str = "sandbur", **more: Any) -> None:
-        super().__init__(logs_dir, *arguments, **more)
+        super().__init__(logs_dir, *arguments, **more)  # pyright: ignore[reportUnknownMemberType]
         self._package = package
 
     @staticmethod

@@ -24,8 +24,7 @@ from inspect_ai.model import Model as InspectedModel
 from inspect_ai.tool import ToolCall, ToolCallError, ToolChoice, ToolFunction, ToolInfo
 from pydantic import ValidationError
 
-from .....actions.ports import FinishReason, ModelEvent, ModelRequest, Reply
-from .....actions.ports.events import TextDelta, ThinkingDelta
+from .....actions.ports import FinishReason, ModelEvent, ModelRequest, Reply, list_events
 from .....state.application import Usage
 from .....state.conversation.messages import Block, Message, Text, Thinking, ToolResult, ToolUse, Wire
 from .....state.errors import ModelError
@@ -71,13 +70,8 @@ class InspectModel:
             raise ModelError(f"The evaluation stopped the request: {error}") from error
         if output.error:
             raise ModelError(f"{self.name} failed: {output.error}")
-        reply = _read_reply(output, self.name)
-        for block in reply.message.blocks:
-            if isinstance(block, Text):
-                yield TextDelta(block.text)
-            elif isinstance(block, Thinking):
-                yield ThinkingDelta(block.text)
-        yield reply
+        for event in list_events(_read_reply(output, self.name)):
+            yield event
 
 
 def to_inspect(message: Message, model: str = "") -> list[ChatMessage]:

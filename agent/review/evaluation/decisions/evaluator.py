@@ -17,6 +17,7 @@ from ....config.settings import Settings
 from ....history.reports.read_report import read_account
 from ....history.reports.run_report import facts_of
 from ....runtime.agent_definition import Definition
+from ....runtime.version import VERSION
 from ....runtime.wiring import connect_models
 from ....sdk.agent import Agent
 from ....sdk.arguments import forbid_loop
@@ -48,7 +49,8 @@ class AskingModel:
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         async for event in self._real.stream(self._request):
             if isinstance(event, Reply):
-                text = ModelDecision.of(event.message).model_dump_json()
+                decided = ModelDecision.of(event.message)
+                text = decided.model_copy(update={"sandbur_version": VERSION}).model_dump_json()
                 message = Message(role="assistant", origin="model", blocks=(Text(text=text),))
                 yield Reply(message, "stop", event.usage, event.discarded)
 
@@ -167,6 +169,7 @@ class DecisionRunner:
             turns=usage.llm_calls,
             seconds=facts_of(account).active_ms / 1000,
             own=dict(agreement.metrics),
+            sandbur_version=decision.sandbur_version,
         )
         self._ended[question.session_id] = ended
         self._spent += usage.cost_usd or 0.0

@@ -48,6 +48,8 @@ class ModelDecision(BaseModel):
 
     text: str
     calls: tuple[DecisionCall, ...] = ()
+    sandbur_version: str = ""
+    """The version of Sandbur that asked for it; empty in records of versions without this field."""
 
     @classmethod
     def of(cls, message: Message) -> ModelDecision:

@@ -56,6 +56,8 @@ async def record(
     if (found := read_record(opener.store, session_id)) is not None:
         return found
     model = RecordingModel(_MODEL, await find())
+    # A script may have removed its folder.
+    workspace.mkdir(parents=True, exist_ok=True)
     definition = Definition(instructions="", has_builtin_tools=False, has_planning=False)
     contender = Contender("record", definition=definition, is_of_program=True)
     async with opener.open_session(contender, session_id, workspace, None, model, tags, parent) as session:

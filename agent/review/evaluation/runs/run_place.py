@@ -11,12 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from .....actions.tools.shell.execution.process import run_supervised
-from .....actions.tools.shell.execution.spool import CommandLimits, Spool
+from .....actions.tools.shell.execution.spool import CommandLimits, Ended, Spool
 from .....actions.tools.shell.sandbox.launch import NO_SANDBOX
 from .....actions.tools.shell.sandbox.sandbox import Sandbox, Workplace, sandbox_kind
 from .....actions.workspace.copies.folder_copy import remove_tree
 from .....actions.workspace.paths import FileProblem, open_regular
-from .....state.errors import SandboxMissing
+from .....state.errors import SandboxMissing, UsageError
 from .....state.process.cancellation import run_to_end
 from .....state.session import SandboxWish
 from .. import evaluations_folder
@@ -26,6 +26,7 @@ from ..suites.task_folder import list_workspace_files
 _MOST_OUTPUT_BYTES = 20_000_000
 _MOST_TEXT_BYTES = 4_000
 _MOST_REWARD_BYTES = 100
+_MOST_REASON_CHARS = 200
 _TIMED_OUT = 124
 _PATHS = re.compile(r"(?<![\w./$}-])/(app|tests|solution|logs/verifier)(?![\w-]|\.\w)")
 """The paths that scripts of harbor have in their container."""
@@ -79,30 +80,46 @@ class RunPlace:
         else:
             script = self.folder / "tests" / "test.sh"
             script.parent.mkdir(exist_ok=True)
-            script.write_text(self.translate(str(self._task.check)))
+            script.write_text(self._translate_script(str(self._task.check)), "utf-8", newline="")
         code, output = await self._run_script(script, self._task.check_timeout_s)
-        return _read_reward(logs, code), output
+        reward, problem = _read_reward(logs, code)
+        return reward, "\n".join(filter(None, (output, problem)))
 
     async def run_solution(self, script: str) -> tuple[int, str]:
         """Run a script of `solution/` in the workspace; return its exit code and the end of the output."""
         return await self._run_script(self._copy_scripts("solution") / script, self._task.timeout_s)
 
     def _copy_scripts(self, name: str) -> Path:
-        """Copy a folder of the task with translated paths. Before, no model could read or change it."""
+        """Copy a folder of the task with translated paths. Before, no model could read or change it.
+
+        Raises `UsageError` if it cannot be copied.
+        """
         assert self._task.folder is not None, "only tasks from folders have scripts"
         source, target = self._task.folder / name, self.folder / name
         if target.exists():
             remove_tree(target)
-        shutil.copytree(source, target)
+        try:
+            shutil.copytree(source, target, ignore=_list_special_files, ignore_dangling_symlinks=True)
+        except OSError as error:
+            raise UsageError(f"The folder {source} cannot be copied: {_find_reason(error)}.") from None
         for path in (one for one in target.rglob("*") if one.is_file()):
             with suppress(UnicodeDecodeError):
-                text = path.read_text("utf-8")
-                if (changed := self.translate(text)) != text:
-                    path.write_text(changed, "utf-8")
+                text = path.read_bytes().decode()
+                translate = self._translate_script if path.suffix == ".sh" else self.translate
+                if (changed := translate(text)) != text:
+                    path.write_bytes(changed.encode())
         return target
 
+    def _translate_script(self, text: str) -> str:
+        """Translate a script, which a shell can read only with the line ends of Unix and without a mark."""
+        return self.translate(text.removeprefix("\ufeff").replace("\r\n", "\n"))
+
     async def _run_script(self, script: Path, timeout_s: float) -> tuple[int, str]:
+        """Run a script in the workspace; return its exit code and the end of its output, and why it was
+        stopped if it was."""
         limits = CommandLimits(timeout_s, timeout_s, _MOST_OUTPUT_BYTES)
+        # What ran here before may have removed it.
+        self.workspace.mkdir(parents=True, exist_ok=True)
         scratch = self.folder / f"script-{secrets.token_hex(4)}"
         scratch.mkdir(mode=0o700)
         sandbox = self._open_sandbox()
@@ -126,7 +143,9 @@ class RunPlace:
         code = (
             _TIMED_OUT if ended.reason in ("timeout", "idle") else 1 if ended.status is None else ended.status
         )
-        return code if code >= 0 else 128 - code, output.decode(errors="replace").strip()
+        text = output.decode(errors="replace").strip()
+        text = "\n".join(filter(None, (text, _describe_end(ended, limits))))
+        return code if code >= 0 else 128 - code, text
 
     def _open_sandbox(self) -> Sandbox | None:
         """Return the sandbox of a script, in which it may change the folder of this run alone."""
@@ -143,13 +162,45 @@ async def _remove(folder: Path) -> None:
     remove_tree(folder)
 
 
-def _read_reward(logs: Path, code: int) -> float:
-    """Return the reward that a script wrote, or 1 for exit code 0. `nan` and `inf` are no rewards: 0."""
-    # A script may leave a pipe or a device in its place, which would never end.
-    with suppress(FileProblem, OSError, ValueError), open_regular(logs / "reward.txt") as file:
-        reward = float(file.read(_MOST_REWARD_BYTES).strip())
-        return reward if math.isfinite(reward) else 0.0
-    return 1.0 if code == 0 else 0.0
+def _list_special_files(folder: str, names: list[str]) -> list[str]:
+    """Return the names of pipes, sockets and devices, which cannot be copied."""
+    found = [(name, Path(folder, name)) for name in names]
+    return [name for name, path in found if path.exists() and not (path.is_file() or path.is_dir())]
+
+
+def _find_reason(error: OSError) -> str:
+    """Return why something was not copied; `shutil.Error` has a list of paths with their reasons."""
+    if isinstance(error, shutil.Error) and error.args and error.args[0]:
+        source, _, why = error.args[0][0]
+        return f"{source}: {why}"[:_MOST_REASON_CHARS]
+    return error.strerror or str(error)
+
+
+def _describe_end(ended: Ended, limits: CommandLimits) -> str:
+    """Return why a script was stopped; empty if it ended by itself."""
+    if ended.reason in ("timeout", "idle"):
+        return f"The script reached its time limit of {limits.timeout_s:g} s."
+    if ended.problem or ended.too_many:
+        why = ended.problem or f"it had {ended.too_many} processes at once"
+        return f"The script was stopped: {why}."
+    return "The process that ran the script was killed." if ended.status is None else ""
+
+
+def _read_reward(logs: Path, code: int) -> tuple[float, str]:
+    """Return the reward that a script wrote, or 1 for exit code 0; and why it does not count, if it does not.
+
+    A text that is no finite number is the reward 0.
+    """
+    try:
+        # A script may leave a pipe or a device in its place, which would never end.
+        with open_regular(logs / "reward.txt") as file:
+            text = file.read(_MOST_REWARD_BYTES).decode(errors="replace").strip()
+    except (FileProblem, OSError):
+        return 1.0 if code == 0 else 0.0, ""
+    with suppress(ValueError):
+        if math.isfinite(reward := float(text)):
+            return reward, ""
+    return 0.0, f"reward.txt has {text!r}, which is no number."
 
 
 def remove_of_session(home: Path, session_id: str) -> None:

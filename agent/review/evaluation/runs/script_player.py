@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, cast
 
-from .....actions.ports import ModelEvent, ModelRequest, Reply
-from .....actions.ports.events import TextDelta
+from .....actions.ports import ModelEvent, ModelRequest, Reply, list_events
 from .....state.application import Usage
 from .....state.conversation.messages import Block, Message, Text, ToolUse
 from .....state.errors import UsageError
@@ -44,7 +43,7 @@ def read_script(
 
 def _read_file(path: Path, translate: Callable[[str], str]) -> Any:
     try:
-        return json.loads(translate(path.read_text("utf-8")))
+        return json.loads(translate(path.read_text("utf-8-sig")))
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"{path} cannot be read: {error}.", _FORM) from None
 
@@ -99,8 +98,6 @@ class ScriptPlayer:
         if position >= len(self._replies):
             text, calls = "The script has ended.", []
         blocks: list[Block] = [Text(text=text)] if text else []
-        if text:
-            yield TextDelta(text)
         # The number makes the ids unique in the session, and the same in every process.
         blocks += [one.model_copy(update={"call_id": f"call_{number}_{at}"}) for at, one in enumerate(calls)]
         message = Message(role="assistant", origin="model", blocks=tuple(blocks))
@@ -110,7 +107,8 @@ class ScriptPlayer:
             input_tokens=-(-sent // _BYTES_PER_TOKEN),
             output_tokens=-(-message.size_bytes // _BYTES_PER_TOKEN),
         )
-        yield Reply(message, "tool_calls" if calls else "stop", usage)
+        for event in list_events(Reply(message, "tool_calls" if calls else "stop", usage)):
+            yield event
 
 
 def _count_repeated(request: ModelRequest) -> int:

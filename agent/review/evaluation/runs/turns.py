@@ -14,7 +14,7 @@ from ....sdk.runs.result import RunResult
 from ....sdk.session import AgentSession
 from ....session.decisions import make_decision
 
-_NO_PERSON = "Nobody is here to approve this call. Solve the task without it."
+_NO_PERSON = "nobody is here to approve this call; solve the task without it"
 UNFINISHED = ("error", "rate_limited", "interrupted", "needs_approval", "needs_decision")
 """The statuses of a run that must be continued, or whose end is not the fault of the agent."""
 _MOST_DECISIONS = 100

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,7 +17,10 @@ from .....state.store.sessions.lanes import check_needs, make_agent_key
 from .....state.store.sessions.workload import list_workers
 from .....state.store.store import Store
 from ....fleet.messages import send_message
+from ....runtime.agent_definition import Definition
+from ....sdk.agent import Agent
 from ..contender import Contender, SessionOpener
+from ..digests import digest_definition
 from ..plan import PlannedRun
 from ..suites.suite import Suite
 from .run_place import RunPlace
@@ -30,11 +34,16 @@ WorkerEnd = Literal["ended", "decide", "timeout"]
 
 
 def require_on_workers(contender: Contender) -> str:
-    """Return the name by which workers load the agent of a contender; raises `UsageError` without one."""
+    """Return the name by which workers load the agent of a contender: MODULE:NAME, or the path of its file.
+
+    Raises `UsageError` if they cannot, or if they would run something else.
+    """
     definition = contender.definition
-    if definition is None or ":" not in definition.source or definition.file is not None:
+    if contender.is_scripted:
+        raise UsageError("Workers do not play the scripts of tasks.", "Leave -m scripted or --workers out.")
+    if definition is None or not definition.source or _adds_to_file(definition):
         raise UsageError(
-            f"Workers cannot run {contender.name}: they load agents by MODULE:NAME.",
+            f"Workers cannot run {contender.name}: they load agents by MODULE:NAME, or from agent files.",
             "Name one, or make the agent a variable of a module that workers can import.",
         )
     if contender.model and definition.model is not None:
@@ -43,6 +52,14 @@ def require_on_workers(contender: Contender) -> str:
             "Leave -m out.",
         )
     return definition.source
+
+
+def _adds_to_file(definition: Definition) -> bool:
+    """Return whether a program added something to the agent of a file, such as tools."""
+    file = definition.file
+    if file is None or definition.source != file.path:
+        return False
+    return digest_definition(Agent.from_file(file.path).definition) != digest_definition(definition)
 
 
 def require_plain_tasks(suite: Suite) -> None:
@@ -138,4 +155,6 @@ class WorkerRuns:
             self._lacking.add(agent)
             labels = [one for one in self._needs if not one.startswith("host:")]
             more = f" --labels {','.join(labels)}" if labels else ""
-            self._report(f"No worker runs {agent}. Start one: sandbur worker --agent {agent}{more}")
+            self._report(
+                f"No worker runs {agent}. Start one: sandbur worker --agent {shlex.quote(agent)}{more}"
+            )

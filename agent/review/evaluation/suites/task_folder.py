@@ -47,6 +47,8 @@ def read_task_folder(folder: Path, name: str, root: Path) -> Task:
         raise UsageError(f"{folder / _INSTRUCTION} is empty.", "Write what the agent has to do.")
     if not (folder / _TEST).is_file():
         raise UsageError(f"{folder} has no {_TEST}.", "It checks the work: exit code 0 is a success.")
+    if not (folder / _TEST).read_bytes().strip():
+        raise UsageError(f"{folder / _TEST} is empty, so that every work would pass.", "Write a check.")
     toml = folder / RECORD
     return Task(
         instruction.strip(),
@@ -99,11 +101,13 @@ def _read_text(path: Path) -> str:
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise UsageError(f"{path} is larger than {_MOST_BYTES // 1_000_000} MB.")
-        return path.read_text("utf-8")
+        return path.read_text("utf-8-sig")
     except FileNotFoundError:
         raise UsageError(f"{path.parent} has no {path.name}.", "docs/evaluation.md shows a task.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}.") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is not UTF-8.", "Save it as UTF-8.") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def _read_seconds(path: Path, record: Mapping[str, Any], table: str, key: str) -> float | None:

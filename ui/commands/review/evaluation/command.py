@@ -92,12 +92,10 @@ class EvalCommand(Command):
             raise UsageError(f"--repeats is at most {_MOST_REPEATS} and --parallel at most {_MOST_PARALLEL}.")
 
     def _check_comparison(self) -> None:
-        if self.compare and (self.suite or self.sessions or self.baseline or self.html or self.pythons):
+        if self.compare and (self.suite or self.sessions or self.baseline or self.pythons):
             raise UsageError("--compare runs nothing.", "Name only the results: --compare old.json,new.json")
         if len({Path(one).expanduser().resolve() for one in self.compare}) == 1:
             raise UsageError(f"--compare has one result, {self.compare[0]}.", "Name at least two files.")
-        if self.pythons and self.html is not None:
-            raise UsageError("--html makes no page of runs of other versions.", "Use --json.")
 
     def _check_sessions(self) -> None:
         if not (self.compare or self.suite or self.sessions):
@@ -118,7 +116,10 @@ class EvalCommand(Command):
         if self.workers and (self.decisions or self.oracle or self.pythons):
             raise UsageError("--workers goes with neither --decisions, --oracle nor --python.")
         if self.workers and not all(self.agents):
-            raise UsageError("--workers needs --agent.", "Workers load it: --agent MODULE:NAME")
+            raise UsageError(
+                "--workers needs --agent: workers load agents by MODULE:NAME, or from agent files.",
+                "Name the same one here and there: sandbur worker --agent agent.yaml",
+            )
 
 
 def _split(text: object) -> tuple[str, ...]:

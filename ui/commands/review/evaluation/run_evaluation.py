@@ -26,7 +26,8 @@ from .....agent.review.evaluation.plan import EvaluationPlan
 from .....agent.review.evaluation.runner import ORACLE, EvaluationRunner
 from .....agent.review.evaluation.runs.workers import require_on_workers, require_plain_tasks
 from .....agent.review.evaluation.suites.suite import Suite
-from .....agent.sdk.loading import open_agent
+from .....agent.runtime.agent_definition import Definition
+from .....agent.sdk.loading import open_named_agent
 from .....state.errors import UsageError
 from .....state.store.store import Store
 from ....cli.open_session import read_overrides, tell_notice
@@ -46,13 +47,15 @@ _BUDGET = 125
 
 async def run_evaluation(command: EvalCommand) -> int:
     """Run what has not ended yet, show the result, and return the exit code."""
-    if command.compare:
-        _show(command, join_results(_read_compared(command.compare)))
-        return 0
+    if command.html is not None and not (folder := command.html.parent).is_dir():
+        raise UsageError(f"There is no folder {folder} for the page.", "Create it before the runs begin.")
     baseline = None if command.baseline is None else read_result(command.baseline)
+    if command.compare:
+        _show_compared(command, join_results(_read_compared(command.compare)))
+        return 0
     if command.pythons:
         result = await run_versions(command)
-        _show(command, result)
+        _show_compared(command, result)
         return _judge(command, result, baseline)
     overrides = {key: one for key, one in read_overrides(command).items() if key not in ("model", "agent")}
     load_extensions()
@@ -66,11 +69,18 @@ async def run_evaluation(command: EvalCommand) -> int:
         code = await _run(runner)
         result = runner.result()
         if command.html is not None:
-            await asyncio.to_thread(write_page, result, store, command.html)
+            await asyncio.to_thread(write_page, result, command.html, store)
     finally:
         store.close()
     _show(command, result)
     return code or _judge(command, result, baseline)
+
+
+def _show_compared(command: EvalCommand, result: EvaluationResult) -> None:
+    """Show a result whose runs are in other stores, so that the page has no links to them."""
+    if command.html is not None:
+        write_page(result, command.html)
+    _show(command, result)
 
 
 def _read_compared(paths: Sequence[str]) -> dict[str, EvaluationResult]:
@@ -117,10 +127,15 @@ def _prepare_decisions(
     if len(command.agents) > 1:
         raise UsageError("--decisions takes one --agent at most: it has the tools of the sessions.")
     source = next(iter(command.agents))
-    agent = open_agent(source, settings.cwd).definition_of(source) if source else None
+    agent = _load_definition(source, settings) if source else None
     models = dict.fromkeys(one or settings.model or _choose_model() for one in command.models)
     plan = DecisionPlan(command.sessions, models, agent, command.parallel, command.budget, command.run_name)
     return lambda store: DecisionRunner(plan, settings, store, os.environ, partial(_report, command))
+
+
+def _load_definition(source: str, settings: Settings) -> Definition:
+    name, agent = open_named_agent(source, settings.cwd)
+    return agent.definition_of(name)
 
 
 def _choose_model() -> str:
@@ -149,10 +164,7 @@ def _list_contenders(command: EvalCommand, settings: Settings, overrides: Overri
         key: one for key, one in overrides.items() if key not in ("cwd", "mode", "sandbox")
     }
     for source in command.agents:
-        definition = None
-        if source:
-            agent = open_agent(source, settings.cwd)
-            definition = agent.definition_of(source)
+        definition = _load_definition(source, settings) if source else None
         for model in command.models:
             chosen = model
             if not chosen and definition is None:

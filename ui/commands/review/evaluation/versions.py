@@ -19,8 +19,8 @@ from ....terminal.terminal import say
 from ....terminal.text.sanitize import one_line, plain
 from .command import EvalCommand
 
-_OWN = ("--python", "--baseline", "--name", "--json", "-q", "--quiet")
-_WITH_VALUE = ("--python", "--baseline", "--name")
+_OWN = ("--python", "--baseline", "--name", "--html", "--json", "-q", "--quiet")
+_WITH_VALUE = ("--python", "--baseline", "--name", "--html")
 _ASK_VERSION = "import sandbur; print(sandbur.__version__)"
 
 

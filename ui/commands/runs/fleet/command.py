@@ -19,7 +19,7 @@ class WorkerCommand(Command):
         "runs the sessions of this agent; repeatable",
         (),
         action="append",
-        metavar="MODULE:NAME",
+        metavar="MODULE:NAME|FILE",
     )
     concurrency: int = flag("--concurrency", "sessions at once (4)", 4, type=count, metavar="N")
     labels: tuple[str, ...] = flag(

@@ -41,7 +41,7 @@ class FleetCommand(ActionCommand):
     )  # fmt: skip
     agents: tuple[str, ...] = flag(
         "--agent", "up: run the sessions of this agent; may be repeated", (), action="append",
-        metavar="MODULE:NAME",
+        metavar="MODULE:NAME|FILE",
     )  # fmt: skip
     least: int = flag("--min", "up: the least workers (default 1)", 1, type=position, metavar="N")
     most: int = flag("--max", "up: the most workers (default 4)", 4, type=count, metavar="N")

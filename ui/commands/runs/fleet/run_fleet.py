@@ -24,7 +24,7 @@ from .....agent.fleet.cluster.ray_connection import (
 )
 from .....agent.fleet.cluster.scaling import find_worker
 from .....agent.fleet.worker_process import WorkerOrder
-from .....agent.sdk.loading import import_agent
+from .....agent.sdk.loading import open_named_agent
 from .....state.errors import UsageError
 from .....state.store.sessions.workload import (
     Wanted,
@@ -48,13 +48,12 @@ async def bring_up(command: FleetCommand) -> int:
     settings = load_settings(read_overrides(command), os.environ)
     if settings.store.startswith("memory:"):
         raise UsageError("A fleet needs a store that other processes open.", "Name one: --store URL")
-    for source in command.agents:
-        import_agent(source, settings.cwd, UsageError)
+    agents = dict(open_named_agent(source, settings.cwd) for source in command.agents)
     order = WorkerOrder(
         settings.store,
         settings.tenant,
         str(settings.cwd),
-        tuple(command.agents),
+        tuple(agents),
         command.concurrency,
         command.labels,
     )

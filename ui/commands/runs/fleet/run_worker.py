@@ -8,15 +8,12 @@ import signal
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from .....actions.ports.events import ApprovalNeeded, Event, RunFinished, RunStarted, ToolStarted
 from .....actions.workspace.paths import format_count
 from .....agent.config.load import load_settings
 from .....agent.fleet.worker import Worker
-from .....agent.sdk.agent import Agent
-from .....agent.sdk.loading import import_agent
-from .....state.errors import UsageError
+from .....agent.sdk.loading import open_named_agent
 from .....state.store.sessions.budgets import BudgetRows
 from .....state.store.sessions.claims import write_quota
 from .....state.store.store import Store
@@ -32,9 +29,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 async def run_worker(command: WorkerCommand) -> int:
     """Run the worker; return 0 if no session waits with `--once`, or the exit code of the signal."""
     settings = load_settings(read_overrides(command), os.environ)
-    agents: dict[str, Agent[Any]] = {
-        source: import_agent(source, settings.cwd, UsageError) for source in command.agents
-    }
+    agents = dict(open_named_agent(source, settings.cwd) for source in command.agents)
     store = Store.open(settings.store, settings.tenant, tell_notice, settings.durability, settings.home)
     try:
         _write_limits(store, command)

@@ -61,9 +61,12 @@ def test_a_result_of_a_later_version_with_more_fields_is_read() -> None:
 def test_two_files_are_compared_without_a_run(command: Command) -> None:
     for name, reward in (("old", 0), ("new", 1)):
         (command.folder / f"{name}.json").write_text(json.dumps(make_result(reward, name).to_json()))
-    done = command.run("eval", "--compare", "old.json,new.json")
+    done = command.run("eval", "--compare", "old.json,new.json", "--html", "page.html")
     assert done.code == 0, done.err
     assert "x (old) against x (new): better at 0 of 2 tasks, worse at 2" in done.out
+    page = (command.folder / "page.html").read_text()
+    assert page.count(">fail</span>") == page.count(">pass</span>") == 2
+    assert not (command.folder / "page-runs").exists(), "the runs are in other stores"
     assert not (command.folder / "data").exists()
 
 
@@ -113,13 +116,15 @@ def test_interpreters_run_the_same_suite_and_are_compared(command: Command) -> N
     for python in pythons:
         python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
         python.chmod(0o755)
-    done = command.run("eval", "tasks", "-m", "scripted", "--python", ",".join(map(str, pythons)), "--json")
+    words = ("eval", "tasks", "-m", "scripted", "--python", ",".join(map(str, pythons)))
+    done = command.run(*words, "--json", "--html", "page.html")
     assert done.code == 0, done.err
     result = json.loads(done.out)
     assert [one["name"] for one in result["contenders"]] == [f"scripted ({python})" for python in pythons]
     runs = result["tasks"][0]["runs"]
     assert len({run["session_id"] for run in runs}) == 2
     assert all(run["pass"] and run["sandbur_version"] for run in runs)
+    assert (command.folder / "page.html").read_text().count(">pass</span>") == 2
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from support.commands.command import Command
 
+import sandbur
 from sandbur import Agent, DecisionEvaluator, EvaluationResult, ModelRequest, Overloaded, tool
 from sandbur.agent.review.evaluation.decisions.recorded_requests import (
     DecisionCall,
@@ -80,6 +81,7 @@ async def test_decisions_are_compared_and_no_tool_runs(store: TemporaryStore, ag
     ]
     assert result.runs[1].check == 'recorded: send {"text": "hello"}'
     assert [one.test.tasks for one in result.compare()] == [2, 2, 2]
+    assert {run.sandbur_version for run in result.runs} == {sandbur.__version__}
     assert result.notices == ()
 
 

@@ -86,6 +86,8 @@ def test_models_are_compared_and_each_run_has_a_report(command: Command) -> None
     assert len(reports) == 4
     assert all(f'href="page-runs/{report.name}"' in page for report in reports)
     assert "<script" not in page
+    assert "<td>half · demo · 1</td><td>done</td><td>0.5</td><td>only half</td>" in page
+    assert "environment/Dockerfile is not used" in page
     assert any("Write hello into" in report.read_text() for report in reports)
 
 
@@ -133,6 +135,8 @@ def test_a_deleted_session_takes_its_workspace_with_it(command: Command) -> None
         (("tasks", "-m", "scripted", "--baseline", "tasks/hello/task.toml"), 2, "cannot be used"),
         (("tasks", "-m", "scripted", "--repeats", "100000"), 2, "--repeats is at most 1000"),
         (("tasks", "--agent", "no.such:agent"), 2, "There is no module no.such"),
+        (("tasks", "--agent", "missing.toml"), 2, "missing.toml does not exist"),
+        (("tasks", "-m", "scripted", "--html", "no/page.html"), 2, "There is no folder no for the page."),
     ],
 )
 def test_what_is_wrong_is_told_in_one_sentence(

@@ -1,7 +1,7 @@
 """Agents and suites run in real evaluations of inspect-ai, where a Python has it.
 
-`tests/run` does not install it: with all that it depends on that takes 75 s of CPU time, more than a run of
-the checks should spend on one adapter. Set it up once:
+`tests/run` installs it without what it depends on, which is enough to check types. The whole takes 75 s of
+CPU time, more than a run of the checks should spend on one adapter. Set it up once:
 python -m venv .venv/inspect && .venv/inspect/bin/pip install -e '.[inspect]'
 """
 
@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from support.places import ROOT
+from support.required import lacks
 from support.tool_servers import foreign_schemas
 
 PYTHON = Path(os.environ.get("SANDBUR_INSPECT_PYTHON", Path(sys.prefix, "inspect", "bin", "python")))
@@ -36,6 +37,25 @@ def evaluate(folder: Path, what: str, **more: str) -> subprocess.CompletedProces
 def read_sample(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.slow
+def test_the_adapters_fit_the_types_of_their_harnesses(tmp_path: Path) -> None:
+    harnesses = Path(sys.prefix, "harnesses")
+    if not harnesses.is_dir():
+        lacks("the packages of the harnesses are not here: tests/run installs them.")
+    adapters = ROOT / "agent/review/evaluation/adapters"
+    config = {
+        # Only relative paths are taken.
+        "include": [os.path.relpath(one, tmp_path) for one in adapters.glob("*.py")],
+        "extraPaths": [str(harnesses)],
+        "pythonVersion": "3.12",
+        "typeCheckingMode": "strict",
+    }
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(config))
+    line = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout == "0 errors, 0 warnings, 0 informations\n"
 
 
 @needs_inspect

@@ -86,6 +86,15 @@ def test_an_attack_that_no_model_follows_leaves_the_task_done(command: Command) 
     assert [run["own"] for run in runs.values()] == [{"utility": 1.0, "security": 1.0}] * len(BANKING)
 
 
+def test_tasks_whose_answer_is_masked_are_left_out(command: Command) -> None:
+    words = ("eval", "injection", "-m", "scripted", "--json", "-q", "--task")
+    done = command.run(*words, "workspace/user_task_22,workspace/user_task_24", PYTHONPATH=python_path())
+    assert done.code == 0, done.err
+    assert {name: run["pass"] for name, run in read_runs(done.out).items()} == {
+        "workspace/user_task_24/injection_task_4": True
+    }
+
+
 def test_facts_are_saved_found_and_corrected(command: Command) -> None:
     done = command.run("eval", "memory", "-m", "scripted", "--json", "-q")
     assert done.code == 0, done.err

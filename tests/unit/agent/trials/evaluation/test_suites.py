@@ -62,6 +62,7 @@ def test_the_shipped_suite_has_twenty_tasks_and_each_has_a_script() -> None:
         ("task.toml", "agent = 3\n", "`agent` is 3"),
         ("task.toml", "[metadata]\ninterrupt_at_call = -1\n", "[metadata] interrupt_at_call is -1"),
         ("instruction.md", " \n", "instruction.md is empty"),
+        ("tests/test.sh", "\n", "test.sh is empty"),
     ],
 )
 def test_a_wrong_task_is_told_with_its_path_and_field(
@@ -174,7 +175,11 @@ def test_the_paths_of_the_container_become_those_of_the_run(tmp_path: Path) -> N
         ("exit 0", 1.0),
         ("exit 3", 0.0),
         ("echo 0.25 > /logs/verifier/reward.txt; exit 1", 0.25),
-        ("echo much > /logs/verifier/reward.txt", 1.0),
+        ("echo much > /logs/verifier/reward.txt", 0.0),
+        (": > /logs/verifier/reward.txt", 0.0),
+        ("mkfifo /logs/verifier/reward.txt", 1.0),
+        ("set -e\r\nif true; then\r\n  true\r\nfi\r", 1.0),
+        ("rm -r /app", 1.0),
         ('pwd; test "$(pwd)" = /app', 1.0),
     ],
 )
@@ -183,3 +188,38 @@ async def test_the_reward_is_that_of_the_script(tmp_path: Path, script: str, rew
     place = RunPlace(tmp_path / "home", "id", Suite.from_folder(folder).tasks[0], "off", ())
     place.make()
     assert (await place.run_check())[0] == reward
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("echo much > /logs/verifier/reward.txt", "reward.txt has 'much', which is no number."),
+        ("echo nan > /logs/verifier/reward.txt", "reward.txt has 'nan', which is no number."),
+        ("echo begun; sleep 60", "begun\nThe script reached its time limit of 0.5 s."),
+        ("head -c 30000000 /dev/zero", "The script was stopped: it wrote more than 20.0 MB of output."),
+    ],
+)
+async def test_the_output_of_a_check_says_why_it_does_not_count(
+    tmp_path: Path, script: str, said: str
+) -> None:
+    toml = "[verifier]\ntimeout_sec = 0.5\n" if "sleep" in script else TOML
+    folder = make_task(tmp_path, **{"tests/test.sh": f"{script}\n", "task.toml": toml})
+    place = RunPlace(tmp_path / "home", "id", Suite.from_folder(folder).tasks[0], "off", ())
+    place.make()
+    reward, output = await place.run_check()
+    assert reward == 0
+    assert output.endswith(said)
+
+
+async def test_files_of_windows_are_read_and_their_scripts_run(tmp_path: Path) -> None:
+    folder = make_task(tmp_path)
+    (folder / "task.toml").write_bytes(b"\xef\xbb\xbf" + TOML.replace("\n", "\r\n").encode())
+    (folder / "instruction.md").write_bytes(b"\xef\xbb\xbfDo it.\r\n")
+    (folder / "tests/test.sh").write_bytes(b"\xef\xbb\xbfset -e\r\ntest -e /app\r\n")
+    (folder / "tests/data.csv").write_bytes(b"/app\r\n")
+    task = Suite.from_folder(folder).tasks[0]
+    assert (task.instruction, task.timeout_s) == ("Do it.", 12.5)
+    place = RunPlace(tmp_path / "home", "id", task, "off", ())
+    place.make()
+    assert await place.run_check() == (1.0, "")
+    assert (place.folder / "tests/data.csv").read_bytes() == f"{place.workspace}\r\n".encode()

@@ -1,11 +1,14 @@
 """A task may bring tools, turns and earlier sessions; its check may return metrics."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sandbur import Agent, Evaluator, ModelRequest, RunContext, Solution, Suite, Task, tool, workspace_tools
+from sandbur.agent.review.evaluation.contender import Contender
+from sandbur.agent.review.evaluation.runs.workers import require_on_workers
 from sandbur.agent.review.evaluation.suites.task import EarlierSession
 from sandbur.state.errors import UsageError, WrongType
 from sandbur.state.store.store import Store
@@ -134,3 +137,13 @@ def test_a_task_with_more_than_an_instruction_is_refused_on_workers(
     with pytest.raises(UsageError) as refused:
         Evaluator(suite, {"a": agent}, workers=True, store=store.url, env=store.env)
     assert f"Workers cannot run the task talk: {said}" in str(refused.value)
+
+
+def test_workers_get_the_agent_of_a_file_only_as_the_file_has_it(tmp_path: Path) -> None:
+    file = tmp_path / "desk.toml"
+    file.write_text('instructions = "Help."\nmodel = "demo"\n')
+    agents = [Agent.from_file(file), Agent.from_file(file, tools=[note])]
+    whole, changed = (Contender("desk", definition=one.definition, is_of_program=True) for one in agents)
+    assert require_on_workers(whole) == str(file)
+    with pytest.raises(UsageError, match="Workers cannot run desk"):
+        require_on_workers(changed)
