@@ -14,7 +14,6 @@ from ...actions.turn.calls.recovery import route_unknown_outcome
 from ...state.application import ExecutionMode
 from ...state.calls import SUB_AGENT_DECIDES, CallDecision, PendingCall
 from ...state.session import SessionSettings
-from ..policy.judge import Judge
 from .position import Position
 
 if TYPE_CHECKING:
@@ -43,6 +42,8 @@ class SessionRules:
 
     def judge_reading(self, path: str, mode: ExecutionMode) -> Verdict:
         """Return the gate's verdict on reading a file that the person names in a message."""
+        from ..policy.judge import Judge
+
         return Judge(self.gate_of(self.settings), builtin_tools()).reading_verdict(path, mode)
 
     def change(self, **rules: tuple[str, ...]) -> None:

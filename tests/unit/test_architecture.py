@@ -119,7 +119,7 @@ SEAMS = {
     "a plugin of pytest": ("ui/pytest_plugin.py",),
 }
 """What is loaded only when it is used -> where that is decided: the only places with imports in functions."""
-MAX_LATE_IMPORTS = 73
+MAX_LATE_IMPORTS = 74
 
 
 def _late_imports(name: str) -> int:

@@ -107,7 +107,7 @@ def test_a_setting_stands_in_its_row_and_where_it_is_used() -> None:
     named = {path.relative_to(root).as_posix() for path in sources if "max_turns" in path.read_text("utf-8")}
     assert named == {
         "agent/config/settings.py",
-        "agent/session/run.py",
+        "agent/session/run_limits.py",
         "agent/extensions/agent_files/schema.py",  # a key of agent files, too
         "agent/agents/markdown/agent_spec.py",  # the same, of agents as Markdown
         "agent/agents/markdown/agent_parser.py",
