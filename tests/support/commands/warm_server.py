@@ -101,11 +101,30 @@ MODULES_OF_COMMANDS = {
     "mcp": ("sandbur.ui.commands.mcp.run_tools", "sandbur.agent.extensions.mcp.connection"),
 }
 """First word of a command -> further modules, which are imported at the first request for such a command."""
+MODULES_OF_PROGRAMS = (
+    "sandbur.agent.sdk.agent",
+    "sandbur.testing",
+    "sandbur.actions.tools.python.tool",
+    "sandbur.actions.tools.functions.decorator",
+    "sandbur.actions.tools.functions.function_tool",
+    "sandbur.agent.agents.hub.hub",
+    "sandbur.agent.agents.workflows.kinds",
+    "sandbur.agent.extensions.flows.router",
+    "sandbur.agent.extensions.hooks.hooks_runtime",
+    "sandbur.agent.extensions.middleware.agent_hooks",
+    "sandbur.agent.extensions.middleware.middleware_stack",
+    "sandbur.agent.knowledge.memory.memory",
+    "sandbur.state.databases.servers.network",
+    "docstring_parser",
+    "jsonschema_rs",
+    "pydantic.experimental.arguments_schema",
+)
+"""Further modules, which are imported at the first request for a program in Python."""
 MODULES_OF_STORES = {
-    "postgresql": ("sandbur.state.databases.servers.postgres",),
+    "postgresql": ("sandbur.state.databases.servers.postgres", "psycopg"),
     "mysql": ("sandbur.state.databases.servers.mysql",),
 }
-"""Start of `SANDBUR_STORE` -> further modules, which are imported at the first request for such a store."""
+"""Start of a store's URL -> further modules, which are imported at the first request for such a store."""
 
 
 class Server:
@@ -174,9 +193,11 @@ class Server:
 
 
 def modules_of(request: dict[str, Any]) -> tuple[str, ...]:
-    first = (*request["words"], "")[0]
-    kind = request["env"].get("SANDBUR_STORE", "").partition(":")[0]
-    return MODULES_OF_COMMANDS.get(first, ()) + MODULES_OF_STORES.get(kind, ())
+    words = request["words"]
+    of_call = MODULES_OF_PROGRAMS if request["program"] else MODULES_OF_COMMANDS.get((*words, "")[0], ())
+    urls = (request["env"].get("SANDBUR_STORE", ""), *words)
+    kinds = {kind for kind in MODULES_OF_STORES if any(url.startswith(f"{kind}:") for url in urls)}
+    return of_call + tuple(name for kind in kinds for name in MODULES_OF_STORES[kind])
 
 
 def compute_constants() -> None:
