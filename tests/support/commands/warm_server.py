@@ -101,7 +101,7 @@ MODULES_OF_COMMANDS = {
     "mcp": ("sandbur.ui.commands.mcp.run_tools", "sandbur.agent.extensions.mcp.connection"),
 }
 """First word of a command -> further modules, which are imported at the first request for such a command."""
-MODULES_OF_PROGRAMS = (
+MODULES_OF_VICTIMS = (
     "sandbur.agent.sdk.agent",
     "sandbur.testing",
     "sandbur.actions.tools.python.tool",
@@ -119,7 +119,7 @@ MODULES_OF_PROGRAMS = (
     "jsonschema_rs",
     "pydantic.experimental.arguments_schema",
 )
-"""Further modules, which are imported at the first request for a program in Python."""
+"""Further modules, which are imported at the first request for a program of `support/victims`: they use the SDK."""
 MODULES_OF_STORES = {
     "postgresql": ("sandbur.state.databases.servers.postgres", "psycopg"),
     "mysql": ("sandbur.state.databases.servers.mysql",),
@@ -194,7 +194,8 @@ class Server:
 
 def modules_of(request: dict[str, Any]) -> tuple[str, ...]:
     words = request["words"]
-    of_call = MODULES_OF_PROGRAMS if request["program"] else MODULES_OF_COMMANDS.get((*words, "")[0], ())
+    is_victim = f"{os.sep}victims{os.sep}" in (request["program"] or "")
+    of_call = MODULES_OF_VICTIMS if is_victim else MODULES_OF_COMMANDS.get((*words, "")[0], ())
     urls = (request["env"].get("SANDBUR_STORE", ""), *words)
     kinds = {kind for kind in MODULES_OF_STORES if any(url.startswith(f"{kind}:") for url in urls)}
     return of_call + tuple(name for kind in kinds for name in MODULES_OF_STORES[kind])
