@@ -119,7 +119,7 @@ MODULES_OF_VICTIMS = (
     "jsonschema_rs",
     "pydantic.experimental.arguments_schema",
 )
-"""Further modules, which are imported at the first request for a program of `support/victims`: they use the SDK."""
+"""Further modules, which are imported at the first request for a program of `support/victims`."""
 MODULES_OF_STORES = {
     "postgresql": ("sandbur.state.databases.servers.postgres", "psycopg"),
     "mysql": ("sandbur.state.databases.servers.mysql",),
