@@ -118,7 +118,7 @@ def load_settings(overrides: Overrides, env: Mapping[str, str], of_project: bool
         project = _drop_looser_sandbox(project, user, notices)
     files, untrusted_files = _extension_layers(cwd, env, notices) if of_project else ([], [])
     layers = [
-        _Layer("The command line", read_flags(overrides), cwd, UsageError),
+        _Layer("The command line" if of_project else "Agent(...)", read_flags(overrides), cwd, UsageError),
         _Layer("The environment", read_environment(env, notices), cwd),
         *([] if project is None else [project]),
         *files,

@@ -242,7 +242,9 @@ def parse_value(row: Setting, entry: str, text: str) -> Any:
         value = text if row.kind == "aliases" else kind.read(text.strip())
     except ValueError:
         raise UsageError(f"`{name}` should be {kind.expected}, not `{text[:60]}`.") from None
-    check_values({row.key: {entry: value} if entry else value}, "This", lambda key: f"`{key}`", UsageError)
+    check_values(
+        {row.key: {entry: value} if entry else value}, "The new value", lambda key: f"`{key}`", UsageError
+    )
     return value
 
 

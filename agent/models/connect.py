@@ -61,8 +61,8 @@ def choose_model(
     """
     if requested:
         return requested, []
-    for variable, model in DEFAULT_MODELS:
-        if env.get(variable, "").strip():
+    for _, model in DEFAULT_MODELS:
+        if any(env.get(variable, "").strip() for variable in PROFILES[model.partition("/")[0]].key_env):
             return model, []
     local = ollama_model(env)
     if local:

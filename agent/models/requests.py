@@ -401,12 +401,18 @@ def _spans(histories: Sequence[Transcript]) -> list[TranscriptRange]:
     return spans
 
 
+_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
+"""An escaped NUL in JSON; an odd number of backslashes escapes it."""
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 _MAX_NAME_CHARS = 64
 
 
 def encode(value: Any) -> bytes:
+    """Encode a part of a request; lone surrogates and NUL, which servers reject or cut texts at, are
+    replaced."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if "\\u0000" in text:
+        text = _NUL.sub("\\1\ufffd", text)
     try:
         return text.encode()
     except UnicodeEncodeError:

@@ -17,6 +17,7 @@ from ...actions.tools.functions.injection import require_overrides
 from ...actions.turn.flows.flow import Flow
 from ...actions.turn.output.format import OutputFormat
 from ...actions.turn.output.types import TypedOutput, output_format_of
+from ...actions.turn.plan.decision_tools import RESERVED_NAMES
 from ...state.application import ExecutionMode
 from ...state.errors import ConfigError, UsageError, WrongType
 from ...state.process.cancellation import is_in_loop
@@ -453,10 +454,19 @@ def _servers(given: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def as_tools(tools: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
-    """Return the tools, with functions wrapped as tools. Raises `UsageError` if two tools have the same
-    name."""
+    """Return the tools, with functions wrapped as tools.
+
+    Raises `UsageError` if two tools have the same name, or if a tool has a name that the graph uses.
+    """
     given = tuple(tools)
-    return tuple(with_brought(index_tools(given)).values()) if given else ()
+    if not given:
+        return ()
+    found = with_brought(index_tools(given))
+    if taken := next((name for name in found if name in RESERVED_NAMES), ""):
+        raise UsageError(
+            f"A tool cannot be called {taken}: the graph uses that name.", 'Rename it: @tool(name="...").'
+        )
+    return tuple(found.values())
 
 
 def parse_output_type(output: TypeForm[OutputT]) -> TypedOutput[OutputT] | None:

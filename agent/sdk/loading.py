@@ -6,6 +6,7 @@ import re
 import sys
 import traceback
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -166,7 +167,14 @@ def _import_module(module_name: str, folder: Path, error: type[SandburError]) ->
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     try:
-        return importlib.import_module(module_name)
+        # Stdout belongs to the answer.
+        with redirect_stdout(sys.stderr):
+            return importlib.import_module(module_name)
+    except SystemExit:
+        raise error(
+            f"{module_name} ends the process while it is imported.",
+            'Put what does so below `if __name__ == "__main__":`.',
+        ) from None
     except ModuleNotFoundError as missing:
         if missing.name is not None and module_name.startswith(missing.name):
             raise error(f"There is no module {module_name} in {folder}.", "Check -C and the name.") from None

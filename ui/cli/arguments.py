@@ -76,6 +76,7 @@ def parse(argv: Sequence[str]) -> Command:
         # argparse would format a usage text first, which is never printed.
         parser.print_help()
         raise SystemExit(0)
+    _refuse_values(parser, words)
     found, extra = parser.parse_known_intermixed_args(words)
     if last and command_class(name).TAKES_PROGRAM:
         found.rest, last = tuple(last), []
@@ -142,6 +143,15 @@ def _split_at_dashes(words: list[str]) -> tuple[list[str], list[str]]:
     return words[:at], words[at + 1 :]
 
 
+def _refuse_values(parser: Parser, words: Sequence[str]) -> None:
+    """Raise `UsageError` for a flag without a value that gets one, such as `-p=x`: argparse takes it for
+    `-p -h`."""
+    for word in words:
+        flag, equals, value = word.partition("=")
+        if equals and flag in parser.switches:
+            raise UsageError(f"{flag} takes no value.", f"Write `{flag}` and `{value}` as two words.")
+
+
 def _refuse(parser: Parser, extra: list[str], prompt: str | None) -> NoReturn:
     word = extra[0]
     manual = f"See `{parser.prog} --help`."
@@ -149,6 +159,9 @@ def _refuse(parser: Parser, extra: list[str], prompt: str | None) -> NoReturn:
         flag = word.split("=")[0]
         near = _find_equivalent(flag, parser) or nearest(flag, parser.options)
         raise UsageError(f"There is no flag {flag} here.", f"Did you mean {near}?" if near else manual)
+    if parser.prog == "sandbur" and prompt in COMMANDS:
+        hint = "A prompt of several words needs quotes; a command has no -p, -c or -r before it."
+        raise UsageError(f"`{word}` is one word too many.", hint)
     if parser.prog == "sandbur" and prompt:
         near = nearest(prompt, COMMANDS)
         hint = f"Did you mean `{near}`?" if near else f"A prompt of several words needs quotes. {manual}"

@@ -336,6 +336,11 @@ class Parser(argparse.ArgumentParser):
         return [option for action in self._actions for option in action.option_strings]
 
     @property
+    def switches(self) -> set[str]:
+        """The flags that take no value."""
+        return {option for action in self._actions if action.nargs == 0 for option in action.option_strings}
+
+    @property
     def words(self) -> list[str]:
         """The positional arguments."""
         return [str(action.metavar or action.dest) for action in self._actions if not action.option_strings]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -91,12 +92,16 @@ def _run(command: Command) -> int:
 
     keep_bug_reports(command)
     codes: list[int] = []
-
-    async def run() -> None:
-        codes.append(await command.run())
-
     try:
-        asyncio.run(run())
+        with asyncio.Runner() as runner:
+            # A Ctrl-C in the middle of this would leave a broken loop, which prints an error when it is
+            # deleted.
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                runner.get_loop()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+            codes.append(runner.run(command.run()))
     except RuntimeError:
         # The loop needs a thread to shut down; if none can be started, the command's exit code still counts.
         if not codes:

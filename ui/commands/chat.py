@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from ...agent.config.settings import Overrides
 from ...state.errors import UsageError
 from ..cli.argument_types import one_of, path, uuid
 from ..cli.grammar import RunCommand, flag, switch, word
+from ..terminal.standard_output import keep_stdout_for_answers
 from ..terminal.terminal import is_interactive, print_version
 
 if TYPE_CHECKING:
@@ -108,10 +110,12 @@ class ChatCommand(RunCommand):
         if self.input_format == "stream-json":
             from ..headless.stream_json.dialogue import run_conversation
 
-            return await run_conversation(self)
+            with keep_stdout_for_answers():
+                return await run_conversation(self)
         is_headless = self.print or self.output_format != "text" or not is_interactive()
         module, function = ("headless.headless", "run_headless") if is_headless else ("chat.opening", "chat")
-        return await getattr(import_module(f"..{module}", __package__), function)(self)
+        with keep_stdout_for_answers() if is_headless else nullcontext():
+            return await getattr(import_module(f"..{module}", __package__), function)(self)
 
 
 class DemoCommand(ChatCommand):

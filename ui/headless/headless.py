@@ -27,6 +27,7 @@ from ..commands.chat import ChatCommand
 from ..terminal.drive import View, drive
 from ..terminal.lines import end_lines, waiting_lines
 from ..terminal.render import Renderer
+from ..terminal.standard_output import answer_stream
 from ..terminal.terminal import make_console, put, say
 from ..terminal.text.sanitize import plain
 from .json_output import encode, make_failure, result_object, stream_object
@@ -259,9 +260,9 @@ class TextView:
                 self._progress.show(event)
         if isinstance(event, RunFinished) and event.result:
             answer = event.result
-            if sys.stdout.isatty():
+            if answer_stream().isatty():
                 answer = plain(answer)
-            print(answer.rstrip("\n"), flush=True)
+            print(answer.rstrip("\n"), file=answer_stream(), flush=True)
 
     def tick(self) -> None:
         if self._progress is not None:
@@ -274,7 +275,7 @@ class JsonView:
 
     def show(self, event: Event) -> None:
         if isinstance(event, RunFinished):
-            print(encode(result_object(event)), flush=True)
+            print(encode(result_object(event)), file=answer_stream(), flush=True)
 
     def tick(self) -> None:
         pass
@@ -294,7 +295,7 @@ class StreamView:
         if line is not None:
             self._seq += 1
             head = {"type": line["type"], "session_id": self._session_id, "seq": self._seq}
-            print(encode({**head, **line}), flush=True)
+            print(encode({**head, **line}), file=answer_stream(), flush=True)
 
     def tick(self) -> None:
         pass

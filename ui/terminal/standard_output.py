@@ -193,8 +193,28 @@ def _queue(stream: TextIO, descriptor: int, writer: Writer) -> TextIO:
     return queued
 
 
+_kept: list[TextIO] = []
+"""Stdout, while `keep_stdout_for_answers` is active; otherwise empty."""
+
+
+def answer_stream() -> TextIO:
+    """Return stdout, also while other prints go to stderr."""
+    return _kept[-1] if _kept else sys.stdout
+
+
+@contextmanager
+def keep_stdout_for_answers() -> Generator[None]:
+    """Send to stderr what tools and modules of a program print, so that only answers are on stdout."""
+    _kept.append(sys.stdout)
+    sys.stdout = sys.stderr
+    try:
+        yield
+    finally:
+        sys.stdout = _kept.pop()
+
+
 def _writers() -> Sequence[Writer]:
-    buffers = [getattr(stream, "buffer", None) for stream in (sys.stdout, sys.stderr)]
+    buffers = [getattr(stream, "buffer", None) for stream in (answer_stream(), sys.stderr)]
     return list({buffer.writer: None for buffer in buffers if isinstance(buffer, _Queued)})
 
 

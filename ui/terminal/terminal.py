@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from ...agent.runtime.version import VERSION
 from ...state.errors import OutputLost
-from .standard_output import queue_standard_output, wait_for_room
+from .standard_output import answer_stream, queue_standard_output, wait_for_room
 from .text.theme import LOOK, put_on
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def output_lost(error: OSError) -> OutputLost:
 def put(text: str, end: str = "\n") -> None:
     """Print on stdout, and wait if its reader is slow. Raises `OutputLost` if a write fails."""
     try:
-        print(text, end=end, flush=True)
+        print(text, end=end, file=answer_stream(), flush=True)
         wait_for_room()
     except BrokenPipeError:
         raise
@@ -66,7 +66,7 @@ def put(text: str, end: str = "\n") -> None:
 def stdout_problem() -> OSError | None:
     """Return the error of an earlier write to stdout, or None."""
     try:
-        sys.stdout.flush()
+        answer_stream().flush()
     except OSError as error:
         return error
     except ValueError:
@@ -76,7 +76,7 @@ def stdout_problem() -> OSError | None:
 
 def drop_stdout() -> None:
     """Point stdout at /dev/null after its reader has gone."""
-    _drop(1, sys.stdout)
+    _drop(1, answer_stream())
 
 
 def drop_lost_stderr() -> None:
@@ -105,7 +105,7 @@ def reader_has_gone() -> bool:
 
 def is_interactive() -> bool:
     """Return whether stdin and stdout are terminals."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
+    return sys.stdin.isatty() and answer_stream().isatty()
 
 
 def make_console(file: TextIO) -> Console:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -35,6 +36,9 @@ _LAST_WORDS_S = 1.0
 _MOST_CALLS = 8
 """The most calls to one server at the same time."""
 CONNECTION_CLOSED, REQUEST_TIMEOUT = -32000, -32001
+"""The codes of the MCP library for its own errors. Servers use them, too, for any error of their own."""
+_OWN_CLOSED, _OWN_TIMEOUT = re.compile("Connection closed|SSE stream "), re.compile("Request '.+' timed out")
+"""The beginnings of the library's own messages."""
 _LOGGERS = ("mcp", "client")
 """The names of the MCP library's loggers."""
 
@@ -136,7 +140,7 @@ class ServerConnection:
         except TimeoutError:
             raise NoAnswer(f"it did not answer within {timeout_s:g} s") from None
         except MCPError as error:
-            if error.code == CONNECTION_CLOSED:
+            if error.code == CONNECTION_CLOSED and (link.stop.is_set() or _OWN_CLOSED.match(error.message)):
                 raise await self._report_loss(link, "it ended") from None
             raise _translate_error(error, timeout_s) from None
         except (ValidationError, RuntimeError, ValueError, LookupError, TypeError) as error:
@@ -342,7 +346,7 @@ def _do_nothing() -> None:
 
 
 def _translate_error(error: MCPError, timeout_s: float) -> Exception:
-    if error.code == REQUEST_TIMEOUT:
+    if error.code == REQUEST_TIMEOUT and _OWN_TIMEOUT.match(error.message):
         return NoAnswer(f"it did not answer within {timeout_s:g} s")
     return ServerRefused(one_line(str(error)) or f"error {error.code}")
 

@@ -133,7 +133,8 @@ class OpenAIChatReply(ReplyReader):
         function = as_object(piece.get("function"))
         name, arguments = as_text(function.get("name")), as_json_text(function.get("arguments"))
         call = self._call_of(as_text(piece.get("id")), piece.get("index"), name, arguments)
-        call.name = call.name or name
+        if name != call.name:
+            call.name += name
         call.pieces.append(arguments)
         if extra := as_object(piece.get("extra_content")):
             call.extra["extra_content"] = extra
@@ -144,7 +145,8 @@ class OpenAIChatReply(ReplyReader):
         known = self._call_at.get(place if place is not None else call_id or None)
         if known is None and place is None and not name and self._calls:
             known = self._calls[-1]
-        if known is None or _is_another(known, call_id, name, arguments):
+        names_in_parts = place is not None and not call_id and known is not None and not any(known.pieces)
+        if known is None or (not names_in_parts and _is_another(known, call_id, name, arguments)):
             known = PartialCall(id=call_id)
             self._calls.append(known)
         known.id = known.id or call_id

@@ -155,6 +155,14 @@ class Server:
                 answer(request, {"content": "no list"})
             case "error":
                 send({"id": request["id"], "error": {"code": -32000 - 7, "message": "no\x1b[2J such luck"}})
+            case "error_of_library":
+                # The MCP library itself uses these codes for a lost connection and for a timeout.
+                send(
+                    {
+                        "id": request["id"],
+                        "error": {"code": -32001 + self.calls % 2, "message": "no such user"},
+                    }
+                )
             case "control_characters":
                 answer(request, text("\x1b]0;owned\x07done"))
             case "nul":

@@ -140,6 +140,9 @@ def test_a_line_means_what_it_says(line: str, expected: dict[str, object]) -> No
         ("--fork-session", "needs a session", "-c or -r"),
         ("-y --mode plan", "contradict", "Keep one"),
         ("-c -r x", "contradict", "Keep one"),
+        ("-p=hello", "-p takes no value", "Write `-p` and `hello` as two words"),
+        ("sessions list --json=yes", "--json takes no value", "as two words"),
+        ("-p sessions list", "`list` is one word too many", "a command has no -p"),
         ("-q -v", "contradict", "Keep one"),
     ],
 )

@@ -89,6 +89,27 @@ def test_a_list_of_sessions_makes_no_model_and_starts_no_loop(command: Command, 
     assert ("hello" in done.stdout) is ("other" not in words)
 
 
+def test_an_interrupt_while_the_event_loop_is_made_prints_nothing(command: Command) -> None:
+    program = """
+import asyncio, os, signal, sys, warnings
+from sandbur.ui.cli.main import main
+
+warnings.simplefilter("ignore", DeprecationWarning)
+
+class Interrupted(asyncio.DefaultEventLoopPolicy):
+    def new_event_loop(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        return super().new_event_loop()
+
+asyncio.set_event_loop_policy(Interrupted())
+sys.exit(main(["-p", "hello", "-m", "demo"]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=command.env, cwd=command.folder, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

@@ -7,6 +7,7 @@ from pathlib import Path
 from ....state.errors import UsageError
 from ...cli.argument_types import count, one_of
 from ...cli.grammar import ID, Command, RunCommand, flag, switch, word
+from ...terminal.standard_output import keep_stdout_for_answers
 
 _CALLS = "the ids of the calls; not needed if only one waits"
 
@@ -36,6 +37,10 @@ class DecideCommand(RunCommand):
     @property
     def opens_stored(self) -> bool:
         return not self.record_only
+
+    async def run(self) -> int:
+        with keep_stdout_for_answers():
+            return await super().run()
 
     def check(self) -> None:
         if not (self.session or self.all or self.plan):
@@ -81,6 +86,10 @@ class ResumeCommand(RunCommand):
     due: bool = switch("--due", "every run that is due, one after the other")
     limit: int | None = flag("--limit", "at most N runs", type=count, metavar="N")
     dry_run: bool = switch("--dry-run", "only list the runs")
+
+    async def run(self) -> int:
+        with keep_stdout_for_answers():
+            return await super().run()
 
     def check(self) -> None:
         if not self.due:

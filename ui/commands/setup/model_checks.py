@@ -12,6 +12,7 @@ from ....agent.config.settings import DEFAULT_MODELS, Settings
 from ....agent.models.connect import DEMO, choose_model, connect
 from ....agent.models.model import RetryPolicy, TryLimits, WireModel
 from ....agent.models.prices.pricing import price_of
+from ....agent.models.providers import PROFILES
 from ....agent.session.secrets import masker_for
 from ....state.application import Usage
 from ....state.conversation.messages import person_message
@@ -26,7 +27,8 @@ _MOST_TOKENS = 64
 
 def keys() -> Finding:
     names = [name for name, _ in DEFAULT_MODELS]
-    found = [name for name in names if os.environ.get(name, "").strip()]
+    known = [name for _, model in DEFAULT_MODELS for name in PROFILES[model.partition("/")[0]].key_env]
+    found = [name for name in known if os.environ.get(name, "").strip()]
     if found:
         return Finding("good", "keys", f"set: {', '.join(found)}")
     return Finding("note", "keys", f"none of {', '.join(names)} is set", f"export {names[0]}=...")

@@ -240,6 +240,9 @@ class Dialogue:
         found: dict[str, CallDecision] = {}
         for line in lines:
             of_all = [one for one, call in calls.items() if call.kind == "approval"] if line.of_all else []
+            if line.of_all and not of_all:
+                self._refuse("No call waits for an approval.")
+                continue
             for call_id in of_all or [line.decision.call_id]:
                 if (call := calls.get(call_id)) is None:
                     self._refuse(f"No call {call_id!r:.80} waits for a decision.")

@@ -89,7 +89,7 @@ def test_what_cannot_be_set_is_refused_in_one_sentence_and_nothing_is_written(
     place = own(tmp_path, "max_turns = 3\n")
     for name, text, says in (
         ("modle", "x", "There is no setting `modle`. Did you mean `mode` or `model`?"),
-        ("max_turns", "-1", "This: `max_turns` does not fit"),
+        ("max_turns", "-1", "The new value: `max_turns` does not fit"),
         ("max_turns", "many", "`max_turns` should be a whole number, not `many`."),
         ("mode", "yolo", "Yolo mode is chosen for each run."),
         ("prices", "3", "`prices` is a table, not one value."),

@@ -28,7 +28,7 @@ NO_VARIABLES = {
     "PC_VDISABLE": "asked of fpathconf",
     "AZURE_OPENAI": "the beginning of names that commands do not see",
     "GOOGLE_GENERATIVE_AI": "the beginning of names that commands do not see",
-    "ANTHROPIC_AUTH_TOKEN": "commands do not see it", "CLAUDE_CODE_OAUTH_TOKEN": "commands do not see it",
+    "CLAUDE_CODE_OAUTH_TOKEN": "commands do not see it",
     "OPENAI_ADMIN_KEY": "commands do not see it",
     "CLICOLOR_FORCE": "commands do not see it", "FORCE_COLOR": "commands do not see it",
     "SANDBUR_COMMAND": "from the agent to a supervisor", "SANDBUR_FOLDER": "from the agent to a supervisor",

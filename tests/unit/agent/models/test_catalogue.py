@@ -13,6 +13,7 @@ import pytest
 
 from sandbur.agent.config.settings import DEFAULT_MODELS
 from sandbur.agent.models.connect import DEMO, Address, choose_model, ollama_address
+from sandbur.agent.models.providers import PROFILES
 
 
 class Ollama(BaseHTTPRequestHandler):
@@ -71,6 +72,8 @@ def test_a_named_model_is_used_without_a_word() -> None:
 @pytest.mark.parametrize(("variable", "model"), DEFAULT_MODELS)
 def test_a_key_stands_for_its_provider(variable: str, model: str) -> None:
     assert choose_model(None, {variable: "x"}) == (model, [])
+    for other in PROFILES[model.partition("/")[0]].key_env:
+        assert choose_model(None, {other: "x"}) == (model, [])
 
 
 def test_the_first_key_in_order_wins_and_an_empty_one_does_not_count() -> None:

@@ -144,6 +144,14 @@ async def test_the_anthropic_base_url_may_end_with_its_version_or_not(suffix: st
         assert server.requests[0].path == "/v1/messages"
 
 
+async def test_the_token_of_a_gateway_is_a_key_of_anthropic():
+    async with ModelServer([say("a")]) as server:
+        env = {"ANTHROPIC_AUTH_TOKEN": "token", "ANTHROPIC_BASE_URL": server.url}
+        async with connect_to_model(server, "messages", env=env) as model:
+            await talk(model)
+        assert server.requests[0].headers["authorization"] == "Bearer token"
+
+
 async def test_a_server_of_ones_own_needs_no_key():
     async with ModelServer([say("a"), say("b")]) as server:
         async with connect_to_model(

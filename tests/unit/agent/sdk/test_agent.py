@@ -15,6 +15,7 @@ from support.models.server import ModelServer, say
 import sandbur
 from sandbur import Agent, Depends, Limits, RunContext, SandburError, events, tool
 from sandbur.agent.extensions.middleware.model_router import ModelRouter, Route
+from sandbur.state.errors import UsageError
 from sandbur.state.store.recording import list_traces
 from sandbur.state.store.store import Store
 from sandbur.state.trace import RunBegan
@@ -290,6 +291,19 @@ async def test_a_session_whose_tool_is_gone_says_so_and_opens(env: dict[str, str
 def test_two_tools_of_one_name_are_refused_at_once(env: dict[str, str]) -> None:
     with pytest.raises(SandburError, match="two tools called double"):
         Agent("demo", tools=[double, double], env=env)
+
+
+def test_a_tool_with_a_name_of_the_graph_is_refused_at_once(env: dict[str, str]) -> None:
+    def start_plan() -> None:
+        """Start a plan."""
+
+    with pytest.raises(UsageError, match="A tool cannot be called start_plan: the graph uses that name"):
+        Agent("demo", tools=[start_plan], env=env)
+
+
+async def test_a_store_that_is_no_store_is_named_as_the_agents(env: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match=r"^Agent\(...\): store: `ftp:` is not a store URL"):
+        await Agent("demo", store="ftp://x", env=env).run("Hello")
 
 
 async def test_a_strange_session_id_is_refused(env: dict[str, str]) -> None:

@@ -51,6 +51,41 @@ def test_any_other_failure_of_a_module_is_told_as_it_is(tmp_path: Path) -> None:
     assert "shop cannot be imported: RuntimeError: asyncio.run() is not what failed." in ended.err
 
 
+def test_a_module_that_ends_the_process_is_a_usage_error(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("import sys\n\nsys.exit(3)\n")
+    ended = Command(tmp_path).run("--agent", "shop:agent", "-p", "hi", COLUMNS="300")
+    assert ended.code == 2
+    assert "shop ends the process while it is imported." in ended.err
+
+
+PRINTS = """\
+from sandbur import Agent, tool
+from sandbur.testing import ScriptedModel, ToolCall
+
+print("from the module")
+
+
+@tool(effect="read")
+def look() -> str:
+    \'\'\'Look.\'\'\'
+    print("from the tool")
+    return "seen"
+
+
+agent = Agent(ScriptedModel([ToolCall("look"), "Done."]), tools=[look])
+"""
+
+
+@pytest.mark.parametrize("form", ["text", "json", "stream-json"])
+def test_what_a_program_prints_is_not_on_stdout(tmp_path: Path, form: str) -> None:
+    (tmp_path / "shop.py").write_text(PRINTS)
+    ended = Command(tmp_path).run("--agent", "shop:agent", "-p", "hi", "--output-format", form)
+    assert (ended.code, "from the" in ended.out) == (0, False)
+    assert "from the module\n" in ended.err
+    assert "from the tool\n" in ended.err
+    assert ended.out.endswith("Done.\n") if form == "text" else ended.result["result"] == "Done."
+
+
 MODES = """\
 from sandbur import Agent, workspace_tools
 from sandbur.testing import ScriptedModel, ToolCall

@@ -231,6 +231,14 @@ async def test_an_error_of_the_server_is_shown_without_its_control_characters(tm
     assert await outcome_of("error", tmp_path) == ("error", "The tool server error refused: no[2J such luck.")
 
 
+async def test_an_error_with_a_code_of_the_library_is_an_answer_of_the_server(tmp_path: Path) -> None:
+    async with open_servers(hostile("error_of_library", tmp_path), folder=tmp_path) as (tools, _):
+        for _ in range(2):
+            outcome = await call_server_tool(tools["mcp__error-of-library__act"])
+            said = "The tool server error-of-library refused: no such user."
+            assert (outcome.outcome, outcome.content) == ("error", said)
+
+
 async def test_descriptions_hide_nothing(tmp_path: Path) -> None:
     async with open_servers(hostile("control_characters", tmp_path), folder=tmp_path) as (tools, _):
         (tool,) = tools.values()

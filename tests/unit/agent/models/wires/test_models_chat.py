@@ -54,6 +54,15 @@ async def test_id_type_and_name_may_be_repeated_in_every_piece():
     assert await calls_of(*parts) == [("ls", '{"a": "}"}')]
 
 
+async def test_a_name_may_come_in_pieces():
+    first, *rest = (
+        piece("run_", "", id="1", index=0),
+        piece("shell_", "", index=0),
+        piece("command", "", index=0),
+    )
+    assert await calls_of(first, *rest, piece(None, CALL, index=0)) == [("run_shell_command", CALL)]
+
+
 async def test_name_and_role_may_be_repeated_after_the_arguments_are_whole():
     assert await calls_of(piece("ls", CALL, id="1", index=0), piece("ls", "", id="1", index=0)) == [
         ("ls", CALL)

@@ -124,13 +124,14 @@ async def test_images_and_documents_are_sent(wire: str):
 
 
 @every_wire
-async def test_lone_surrogates_and_nul_still_make_valid_json(wire: str):
-    request = ModelRequest("a\ud800b", TOOLS, (Transcript.of(person_message("c\x00d")),))
+async def test_lone_surrogates_and_nul_are_replaced_in_requests(wire: str):
+    text = "c\x00\x00d \\u0000 \\\x00"
+    request = ModelRequest("a\ud800b", TOOLS, (Transcript.of(person_message(text)),))
     async with ModelServer([say("ok")]) as server, connect_to_model(server, wire) as model:
         await talk(model, request)
         sent = json.dumps(server.requests[0].body)
     assert "a\\ufffdb" in sent
-    assert "c\\u0000d" in sent
+    assert "c\\ufffd\\ufffdd \\\\u0000 \\\\\\ufffd" in sent
 
 
 @every_wire
