@@ -170,7 +170,8 @@ def _sub_agents(agents: Sequence[SubAgentRecord]) -> Iterator[Block]:
     if (more := len(agents) - _MOST_SUB_AGENTS) > 0:
         rows.append([[], [Span(f"and {more} more", "soft")]])
     yield Table(("Agent", "For", "State", "Tokens in", "Tokens out", "Cost", "Session"), rows)
-    yield Note(["Their tokens and cost are part of those above. A report of one: sandbur report ID"])
+    own = "sandbur sessions export ID --format html"
+    yield Note([f"Their tokens and cost are part of those above. A report of one: {own}"])
 
 
 def _sub_agent_row(agent: SubAgentRecord) -> list[Line]:

@@ -80,6 +80,8 @@ class CallAccount:
     diffs: tuple[FileDiff, ...] = ()
     calls: list["CallAccount"] = field(default_factory=list["CallAccount"])
     """The calls that this call made, in order."""
+    runs_in: str = ""
+    """The session of the sub-agent that runs the call, which was only decided here; empty: this session."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,8 +126,14 @@ def _message_lines(message: Message, nested: Nested, glyphs: Glyphs) -> Iterator
 
 
 def _made_line(made: MadeCall) -> str:
-    outcome = "no result yet" if made.result is None else made.result.outcome
-    return f"    {title(made.call.tool, made.call.arguments)}  {outcome}"
+    return f"    {title(made.call.tool, made.call.arguments)}  {_outcome(made)}"
+
+
+def _outcome(made: MadeCall) -> str:
+    """Return the outcome of a call, or where it is if a sub-agent runs it."""
+    if made.result is None and made.call.sub_agent is not None:
+        return f"in session {made.call.sub_agent.session_id}"
+    return "no result yet" if made.result is None else made.result.outcome
 
 
 def _block_text(block: Block) -> str:
