@@ -328,7 +328,7 @@ def _utterance(what: run_report.Utterance, happened: run_report.Happened) -> Blo
     """Return the block of a message: of the person, of the model, or of Sandbur to the model."""
     match what.by:
         case "person" | "command":
-            return Turn(happened.at, happened.seq, what.text)
+            return Turn(happened.at, happened.seq, what.text, what.name)
         case "answer" if words.is_data(what.text):
             return Verbatim(what.text)
         case "model" | "answer":

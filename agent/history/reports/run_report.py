@@ -89,6 +89,8 @@ class Utterance:
     by: Literal["person", "model", "answer", "thinking", "runtime", "command"]
     """The author. `answer` is the final answer of a turn, if it is JSON or does not come from the model."""
     text: CutText
+    name: str = ""
+    """The name of the writer, if the conversation has several speakers."""
 
 
 @dataclass(frozen=True, slots=True)

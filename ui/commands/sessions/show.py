@@ -117,10 +117,11 @@ def _position(view: SessionView) -> str:
 
 def _message_lines(message: Message, nested: Nested, glyphs: Glyphs) -> Iterator[str]:
     sign = {"person": glyphs.prompt, "model": glyphs.point}.get(message.origin, glyphs.dot)
+    name = f"{one_line(message.name)}: " if message.name else ""
     for block in message.blocks:
         text = _block_text(block)
         if text:
-            yield f"{sign} {text}"
+            yield f"{sign} {name}{text}"
         if isinstance(block, ToolUse):
             yield from map(_made_line, nested.get(block.call_id, ()))
 
