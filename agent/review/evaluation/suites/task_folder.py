@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -30,11 +31,14 @@ def find_task_folders(root: Path) -> list[Path]:
     """
     if not root.is_dir():
         raise UsageError(f"There is no folder {root}.", "Name a folder of tasks, or a suite such as `smoke`.")
-    every = {path.parent for path in root.rglob(RECORD) if path.is_file()}
-    found = sorted(one for one in every if every.isdisjoint(one.parents))
+    found: list[Path] = []
+    for folder, below, files in os.walk(root):
+        if RECORD in files:
+            found.append(Path(folder))
+            below.clear()
     if not found:
         raise UsageError(f"{root} has no task: no folder below it has a {RECORD}.", _PARTS)
-    return found
+    return sorted(found)
 
 
 def read_task_folder(folder: Path, name: str) -> Task:
