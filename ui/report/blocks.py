@@ -88,6 +88,8 @@ class Turn:
     at: str
     seq: int
     text: CutText
+    name: str = ""
+    """The name of the writer, if the conversation has several speakers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,7 +170,8 @@ def _sub_agents(agents: Sequence[SubAgentRecord]) -> Iterator[Block]:
     if (more := len(agents) - _MOST_SUB_AGENTS) > 0:
         rows.append([[], [Span(f"and {more} more", "soft")]])
     yield Table(("Agent", "For", "State", "Tokens in", "Tokens out", "Cost", "Session"), rows)
-    yield Note(["Their tokens and cost are part of those above. A report of one: sandbur report ID"])
+    own = "sandbur sessions export ID --format html"
+    yield Note([f"Their tokens and cost are part of those above. A report of one: {own}"])
 
 
 def _sub_agent_row(agent: SubAgentRecord) -> list[Line]:
@@ -327,7 +328,7 @@ def _utterance(what: run_report.Utterance, happened: run_report.Happened) -> Blo
     """Return the block of a message: of the person, of the model, or of Sandbur to the model."""
     match what.by:
         case "person" | "command":
-            return Turn(happened.at, happened.seq, what.text)
+            return Turn(happened.at, happened.seq, what.text, what.name)
         case "answer" if words.is_data(what.text):
             return Verbatim(what.text)
         case "model" | "answer":

@@ -116,7 +116,9 @@ def _render_text(one: blocks.Heading | blocks.Note | blocks.Turn | blocks.Prose 
             return div(f"line {one.sign}", line)
         case blocks.Turn():
             who = div(
-                "who", tag("b", "You"), tag("span", f"step {one.seq} · ", _inline(blocks.Stamp(one.at)))
+                "who",
+                tag("b", one.name or "You"),
+                tag("span", f"step {one.seq} · ", _inline(blocks.Stamp(one.at))),
             )
             return tag("div", who, _cut_prose(one.text, {}), class_="turn you", id=f"step-{one.seq}")
         case blocks.Prose():

@@ -136,8 +136,8 @@ def _render_text(block: blocks.Heading | blocks.Note | blocks.Turn | blocks.Pros
         case blocks.Note():
             return f"{_MARK if block.is_mark else ''}*{_join(block.line)}*\n\n"
         case blocks.Turn():
-            at = words.clock(block.at)
-            return f"### You ({line(at)}, step {block.seq})\n\n{_cut_prose(block.text)}\n\n"
+            who, at = line(block.name or "You"), line(words.clock(block.at))
+            return f"### {who} ({at}, step {block.seq})\n\n{_cut_prose(block.text)}\n\n"
         case blocks.Prose():
             text = _cut_prose(block.text)
             return f"*{line(block.title)}:*\n\n{_quote(text)}\n\n" if block.title else f"{text}\n\n"

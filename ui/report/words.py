@@ -126,6 +126,7 @@ def model_call(used: ModelUsed) -> str:
     return " · ".join(parts)
 
 
+_ID_CHARS = 8
 _DECIDERS = {"policy": "the policy", "rule": "a rule", "runtime": "Sandbur", "hook": "a hook"}
 
 
@@ -160,6 +161,8 @@ def call_state(call: CallAccount, waiting: frozenset[str]) -> str:
         return call.outcome
     if any(one.call_id in waiting for one in (call, *call.calls)):
         return "waiting"
+    if call.runs_in:
+        return f"in session {call.runs_in[:_ID_CHARS]}"
     return "started" if call.started else "not run"
 
 

@@ -95,7 +95,7 @@ def _make_workers(command: ServeCommand, settings: Settings) -> list[WorkerProce
         raise UsageError("Workers need a store that other processes open.", "Name one: --store URL")
     if files := [source for source in command.agents if ":" not in source and command.workers]:
         raise UsageError(
-            f"The workers of a server run agents of programs, not the file {files[0]}.",
+            f"The workers of a server run agents of programs, not the agent file {files[0]}.",
             "Make it a variable: agent = Agent.from_file(...), and name it as MODULE:NAME",
         )
     order = WorkerOrder(

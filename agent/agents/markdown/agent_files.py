@@ -55,10 +55,12 @@ def has_isolated_agents(cwd: Path, env: Mapping[str, str], aliases: Iterable[str
 
 def read_untrusted_agents(
     folders: Iterable[TextFolder], aliases: Iterable[str] = ()
-) -> tuple[AgentSpec, ...]:
-    """Return the agents of folders that are not trusted, to list them; files with mistakes are left out."""
+) -> tuple[list[AgentSpec], list[str]]:
+    """Return the agents of folders that are not trusted, to list them, and a sentence for each file with a
+    mistake."""
     read = partial(_read, known_models(aliases), Notices(), {})
     agents: list[AgentSpec] = []
+    mistakes: list[str] = []
     for folder in folders:
         try:
             names = folder.find_names(PATTERN)
@@ -67,9 +69,9 @@ def read_untrusted_agents(
         for name in names:
             try:
                 agents.append(replace(read(folder, name)[1], is_trusted=False))
-            except ConfigError:
-                continue
-    return tuple(agents)
+            except ConfigError as mistake:
+                mistakes.append(str(mistake))
+    return agents, mistakes
 
 
 def catalogue(agents: Mapping[str, AgentSpec | SubAgentDefinition]) -> str:

@@ -204,11 +204,11 @@ class StepReader:
             return
         if message.origin == "runtime" and _is_step_line(message, step, is_last):
             return
+        name = self._book.masker.text(message.name or "")
         for block in message.blocks:
             if isinstance(block, Text) and block.text.strip():
-                yield Utterance(
-                    _speaker(message, step, is_last), cut(self._book.masker.text(block.text), MESSAGE_CHARS)
-                )
+                text = cut(self._book.masker.text(block.text), MESSAGE_CHARS)
+                yield Utterance(_speaker(message, step, is_last), text, name)
             elif isinstance(block, Attachment):
                 yield Utterance(_speaker(message, step, is_last), cut(block.label, MESSAGE_CHARS))
             elif isinstance(block, Thinking) and block.text.strip():

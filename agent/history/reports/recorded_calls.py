@@ -143,7 +143,8 @@ class CallBook:
         call = self._add_call(use, str(self._requested))
         for place, made in enumerate(self._nested.get(use.call_id, {}).values(), 1):
             request = ToolUse(call_id=made.call_id, tool=made.tool, arguments=made.arguments)
-            call.calls.append(self._add_call(request, f"{call.number}.{place}"))
+            call.calls.append(below := self._add_call(request, f"{call.number}.{place}"))
+            below.runs_in = "" if made.sub_agent is None else made.sub_agent.session_id
             # The result is only in the journal.
             for result in filter(None, map(find_recorded_result, self._moves[made.call_id])):
                 self.note_result(result)

@@ -80,6 +80,8 @@ class CallAccount:
     diffs: tuple[FileDiff, ...] = ()
     calls: list["CallAccount"] = field(default_factory=list["CallAccount"])
     """The calls that this call made, in order."""
+    runs_in: str = ""
+    """The session of the sub-agent that runs the call, which was only decided here; empty: this session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,8 @@ class Utterance:
     by: Literal["person", "model", "answer", "thinking", "runtime", "command"]
     """The author. `answer` is the final answer of a turn, if it is JSON or does not come from the model."""
     text: CutText
+    name: str = ""
+    """The name of the writer, if the conversation has several speakers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -303,12 +303,15 @@ class SessionIndex:
             ),
         }[way]
         rows = self._database.query(
-            "SELECT h.session_id FROM heads h JOIN sessions s ON s.id = h.session_id"
+            "SELECT h.session_id, s.parent_session FROM heads h JOIN sessions s ON s.id = h.session_id"
             f" WHERE s.tenant = ? AND {where} ORDER BY h.updated_at DESC",
             (self._tenant, *values),
         )
-        # The operator LIKE of SQLite ignores the case.
-        return [row[0] for row in rows if way != "start" or row[0].startswith(name)]
+        if way != "start":
+            return [row[0] for row in rows]
+        # The operator LIKE of SQLite ignores the case. The id of a session may begin that of one it started.
+        found = {row[0]: row[1] for row in rows if row[0].startswith(name)}
+        return [one for one, starter in found.items() if starter not in found]
 
     def _make_missing_error(self, text: str) -> StoreError:
         """Return the error for a session that does not exist, or whose records are lost."""

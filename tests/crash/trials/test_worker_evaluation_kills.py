@@ -108,13 +108,16 @@ def test_an_evaluation_names_the_missing_worker_and_goes_on_with_one(command: Co
     assert evaluation.stderr is not None
     line = evaluation.stderr.readline().decode()
     assert "No worker runs worked:agent. Start one: sandbur worker --agent worked:agent" in line
+    killed = start_worker(command, SANDBUR_CRASH_AT="tool_ran:1")
+    killed.wait(timeout=120)
+    killed.communicate()
     worker = start_worker(command)
     try:
         evaluation.communicate(timeout=120)
     finally:
         worker.kill()
         worker.communicate()
-    assert evaluation.returncode == 0
+    assert evaluation.returncode == 0, "the run of the killed worker waits for another one"
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ async def show_agent(command: AgentsCommand) -> int:
 def list_names() -> Iterator[tuple[str, str]]:
     """Yield the name of each agent of the working folder, and what it is for."""
     found = find_agents(current_folder(), os.environ)
-    for agent in (*found.agents.values(), *read_untrusted_agents(found.untrusted)):
+    for agent in (*found.agents.values(), *read_untrusted_agents(found.untrusted)[0]):
         yield agent.name, one_line(agent.description)[:_MOST_DESCRIPTION]
 
 
@@ -71,8 +71,8 @@ def _find(command: AgentsCommand) -> tuple[list[AgentSpec], tuple[str, ...]]:
     """Return the agents of this folder, the used ones first, and the notices about their files."""
     settings = load_settings(read_overrides(command), os.environ)
     found = find_agents(settings.cwd, os.environ, settings.aliases)
-    untrusted = read_untrusted_agents(found.untrusted, settings.aliases)
-    return [*found.agents.values(), *untrusted], (*settings.notices, *found.notices)
+    untrusted, mistakes = read_untrusted_agents(found.untrusted, settings.aliases)
+    return [*found.agents.values(), *untrusted], (*settings.notices, *found.notices, *mistakes)
 
 
 def _spell_source(agent: AgentSpec) -> str:

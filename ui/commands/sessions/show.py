@@ -117,17 +117,24 @@ def _position(view: SessionView) -> str:
 
 def _message_lines(message: Message, nested: Nested, glyphs: Glyphs) -> Iterator[str]:
     sign = {"person": glyphs.prompt, "model": glyphs.point}.get(message.origin, glyphs.dot)
+    name = f"{one_line(message.name)}: " if message.name else ""
     for block in message.blocks:
         text = _block_text(block)
         if text:
-            yield f"{sign} {text}"
+            yield f"{sign} {name}{text}"
         if isinstance(block, ToolUse):
             yield from map(_made_line, nested.get(block.call_id, ()))
 
 
 def _made_line(made: MadeCall) -> str:
-    outcome = "no result yet" if made.result is None else made.result.outcome
-    return f"    {title(made.call.tool, made.call.arguments)}  {outcome}"
+    return f"    {title(made.call.tool, made.call.arguments)}  {_outcome(made)}"
+
+
+def _outcome(made: MadeCall) -> str:
+    """Return the outcome of a call, or where it is if a sub-agent runs it."""
+    if made.result is None and made.call.sub_agent is not None:
+        return f"in session {made.call.sub_agent.session_id}"
+    return "no result yet" if made.result is None else made.result.outcome
 
 
 def _block_text(block: Block) -> str:

@@ -101,7 +101,7 @@ class WorkerRuns:
                 partial(self._store.index.summary, planned.session_id)
             )
             is_running = summary.status == "running"
-            if not is_running and not summary.wake_at and not await self._is_held(planned.session_id):
+            if not is_running and not summary.wake_at and not await self._has_owner(planned.session_id):
                 if is_stopped:
                     return "timeout"
                 if summary.status in _WAITS_FOR_DECISION:
@@ -111,9 +111,16 @@ class WorkerRuns:
                 ends_at = time.monotonic() + planned.task.timeout_s
             if ends_at and time.monotonic() > ends_at and not is_stopped:
                 is_stopped = await self._store.inbox(planned.session_id).ask_to_stop()
-            if not is_running:
+            if is_running:
+                self._lacking.discard(agent)
+            else:
                 await self._look_for_worker(agent)
             await asyncio.sleep(_POLL_S)
+
+    async def _has_owner(self, session_id: str) -> bool:
+        """Return whether a worker has not handed a session back. If it died, another one takes it over."""
+        head = await self._store.database.offload(partial(self._store.index.head, session_id))
+        return bool(head.owner)
 
     async def _is_held(self, session_id: str) -> bool:
         return await self._store.database.offload(partial(self._store.index.is_held, session_id))

@@ -67,6 +67,7 @@ class Suite:
         Raises `UsageError` with the path and the field of what is wrong.
         """
         root = Path(folder).expanduser().absolute()
+        root = root.resolve() if ".." in root.parts else root
         found = find_task_folders(root)
         tasks = [
             read_task_folder(one, one.relative_to(root).as_posix() if one != root else one.name, root)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -154,5 +155,12 @@ class Task:
             parts += [path.encode(), content.encode() if isinstance(content, str) else content]
         if self.folder is not None:
             for file in sorted(one for one in self.folder.rglob("*") if one.is_file()):
-                parts += [file.relative_to(self.folder).as_posix().encode(), file.read_bytes()]
+                parts += [os.fsencode(file.relative_to(self.folder)), _read_file(file)]
         return parts
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None

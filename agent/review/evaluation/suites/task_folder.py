@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -22,18 +23,24 @@ ENVIRONMENT = "environment"
 SOLUTION = Path("solution", "solve.sh")
 SCRIPT = Path("solution", "script.json")
 _MOST_BYTES = 10_000_000
+_PARTS = f"A task is a folder with {RECORD}, {_INSTRUCTION} and {_TEST}."
 
 
 def find_task_folders(root: Path) -> list[Path]:
-    """Return the folders with a `task.toml` in and below a folder; raises `UsageError` without one."""
+    """Return the folders with a `task.toml` in and below a folder, without those inside of another task.
+
+    Raises `UsageError` without one.
+    """
     if not is_folder(root):
         raise UsageError(f"There is no folder {root}.", "Name a folder of tasks, or a suite such as `smoke`.")
-    found = sorted(path.parent for path in root.rglob(RECORD) if path.is_file())
+    found: list[Path] = []
+    for folder, below, files in os.walk(root):
+        if RECORD in files:
+            found.append(Path(folder))
+            below.clear()
     if not found:
-        raise UsageError(
-            f"{root} has no task: no folder below it has a {RECORD}.", "docs/evaluation.md shows a task."
-        )
-    return found
+        raise UsageError(f"{root} has no task: no folder below it has a {RECORD}.", _PARTS)
+    return sorted(found)
 
 
 def read_task_folder(folder: Path, name: str, root: Path) -> Task:
@@ -94,7 +101,7 @@ def _read_record(path: Path) -> Mapping[str, Any]:
         return tomllib.loads(_read_text(path))
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        raise UsageError(f"{path} is not TOML: {reason}.", "docs/evaluation.md shows one.") from None
+        raise UsageError(f"{path} is not TOML: {reason}.", 'The shortest one is: version = "1.0"') from None
 
 
 def _read_text(path: Path) -> str:
@@ -103,7 +110,7 @@ def _read_text(path: Path) -> str:
             raise UsageError(f"{path} is larger than {_MOST_BYTES // 1_000_000} MB.")
         return path.read_text("utf-8-sig")
     except FileNotFoundError:
-        raise UsageError(f"{path.parent} has no {path.name}.", "docs/evaluation.md shows a task.") from None
+        raise UsageError(f"{path.parent} has no {path.name}.", _PARTS) from None
     except UnicodeDecodeError:
         raise UsageError(f"{path} is not UTF-8.", "Save it as UTF-8.") from None
     except OSError as error:
@@ -117,7 +124,7 @@ def _read_seconds(path: Path, record: Mapping[str, Any], table: str, key: str) -
     value = cast("dict[str, Any]", values).get(key)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise UsageError(f"{path}: [{table}] {key} is {value!r}.", "It is a number of seconds above 0.")
     return float(value)
 

@@ -57,7 +57,7 @@ def test_the_nearest_agent_of_a_name_counts_and_a_project_only_after_trust(
     assert list(before.agents) == ["b", "c"]
     assert not any(spec.is_of_project for spec in before.agents.values())
     assert len(before.untrusted) == len(before.notices) == 2
-    waiting = read_untrusted_agents(before.untrusted)
+    waiting, _ = read_untrusted_agents(before.untrusted)
     assert [(spec.name, spec.is_trusted, spec.is_of_project) for spec in waiting] == [
         ("a", False, True), ("a", False, True), ("b", False, True),
     ]  # fmt: skip
@@ -78,6 +78,10 @@ def test_trust_ends_with_the_first_change_of_a_file(project: Path, env: dict[str
     path.write_text(agent("a", more="permissionMode: bypassPermissions\n"))
     again = find_agents(project, env)
     assert (again.agents, len(again.untrusted)) == ({}, 1)
+    path.write_text(agent("a", more="maxTurns: many\n"))
+    waiting, (mistake,) = read_untrusted_agents(find_agents(project, env).untrusted)
+    assert waiting == []
+    assert mistake.startswith(f"{path}, line ")
     assert "not trusted" in again.notices[0]
 
 

@@ -5,10 +5,13 @@ from typing import Any, Literal
 
 import pytest
 from support.models.hub_cast import Cast, count_own, hear_all, write
+from support.screens.reports import make_report
 
 from sandbur import MessageHub, Middleware, ModelRequest, RunFailed, Unreachable, tool
 from sandbur.state.errors import SessionMoved, UsageError, WrongType
+from sandbur.state.store.store import Store
 from sandbur.testing import TemporaryStore, ToolCall
+from sandbur.ui.commands.sessions.show import view_lines
 
 
 def test_what_one_says_the_others_hear_with_its_name(store: TemporaryStore) -> None:
@@ -18,6 +21,11 @@ def test_what_one_says_the_others_hear_with_its_name(store: TemporaryStore) -> N
         "Hello. a:a0 go b0 c:c0",
         "Hello. a:a0 b:b0 go c0",
     ]
+    opened = Store.open(store.url)
+    written, shown = make_report(opened, "md", "hub"), list(view_lines(opened.show("hub")))
+    opened.close()
+    assert [one in written for one in ("### a (", "### b (", "### c (")] == [True] * 3
+    assert [line[2:] for line in shown if line[2:].startswith("b")] == ["b: b0"]
 
 
 def test_a_participant_speaks_when_the_program_lets_it(store: TemporaryStore) -> None:

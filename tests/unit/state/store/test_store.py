@@ -14,7 +14,7 @@ from support.stores.reopening import reopen
 
 from sandbur.state.conversation.messages import Message, Text, Wire
 from sandbur.state.errors import SessionNotFound, StoreError, UsageError
-from sandbur.state.session import SessionSettings
+from sandbur.state.session import SessionSettings, SpawnedBy
 from sandbur.state.store.store import Store
 
 
@@ -170,6 +170,15 @@ def test_sessions_are_found_by_id_prefix_and_title(store: Store) -> None:
         store.index.create("aa11", settings)
     store.delete("aa11")
     assert store.find("aa") == "aa22"
+
+
+def test_the_start_of_an_id_names_a_session_and_not_what_it_started(store: Store) -> None:
+    settings = SessionSettings(model="m", cwd="/")
+    by = SpawnedBy(session_id="run1", sequence=0, call_id="", agents=("",))
+    store.index.create("run1", settings)
+    store.index.create("run1.check", settings.model_copy(update={"spawned_by": by}))
+    assert store.find("run") == "run1"
+    assert store.find("run1.c") == "run1.check"
 
 
 @pytest.mark.parametrize("content", [b"this is no database at all, but text\n" * 100, b"\x00" * 5000])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from operator import attrgetter
 
 from .....agent.knowledge.memory.memories import Memories
 from .....state.errors import SandburError, UsageError
 from .....state.memory.facts import Fact, parse_message_id
 from .....state.memory.origins import FactOrigin
-from .....state.store.recording import find_result, load_messages
+from .....state.store.recording import find_result, list_messages, load_messages
 from .....state.store.store import Store
 from ....terminal.terminal import put
 from ....terminal.text.sanitize import one_line, plain
@@ -56,12 +57,17 @@ def describe_trace(memories: Memories, store: Store, fact: Fact) -> Iterator[str
 
 
 def find_source_text(store: Store, fact: Fact) -> str | None:
-    """Return the text that a fact was taken from; None if it has none, or its session is gone."""
+    """Return the text that a fact was taken from; None if it has none, or its session is gone.
+
+    For a fact that a model kept unasked, it is what the person wrote last before the call.
+    """
     found = fact.provenance
     if not found.session_id or not found.call_id:
         return None
     place = parse_message_id(found.call_id)
     try:
+        if place is None and found.origin == "model":
+            return _find_message_before(store, found.session_id, found.call_id)
         if place is None:
             result = find_result(store.database, found.session_id, found.call_id)
             return None if result is None else result.content
@@ -70,6 +76,18 @@ def find_source_text(store: Store, fact: Fact) -> str | None:
         return None
     message = messages.get(place[1])
     return None if message is None else message.text
+
+
+def _find_message_before(store: Store, session_id: str, call_id: str) -> str | None:
+    """Return the last message of the person before a call; None if the call is not in the session."""
+    last: str | None = None
+    for one in sorted(list_messages(store.database, session_id), key=attrgetter("row")):
+        if one.message is None:
+            continue
+        if any(use.call_id == call_id for use in one.message.tool_uses):
+            return last
+        last = one.message.text if one.message.origin == "person" else last
+    return None
 
 
 def find_session(memories: Memories, text: str) -> str:

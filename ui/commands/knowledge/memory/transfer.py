@@ -46,7 +46,8 @@ async def import_memory(command: MemoryCommand) -> int:
         place = _make_placing(memories, command)
         author = Author(memories.actor)
         counts = import_facts(memories.facts, lines, author, place, memories.require_no_secret)
-    say(f"Added {format_count(counts.added, 'fact')}; {counts.merged:,} were there already.")
+    were = "was" if counts.merged == 1 else "were"
+    say(f"Added {format_count(counts.added, 'fact')}; {counts.merged:,} {were} there already.")
     if counts.without_path:
         say(f"{counts.without_path:,} of them have no path, because other facts have it.")
     for line in _describe_elsewhere(counts.scopes, memories, command.words[0]):

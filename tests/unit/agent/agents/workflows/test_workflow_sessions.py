@@ -10,6 +10,7 @@ import pytest
 from pydantic import BaseModel
 from support.commands.command import Command
 from support.models.program_agents import last_text, make_agent
+from support.screens.reports import make_report
 
 from sandbur import Agent, Loop, Map, ModelError, ModelRequest, Parallel, Sequential, retry, tool
 from sandbur.actions.ports.events import RunFinished, RunStarted, SubAgent, SubAgentEvent, TextDelta
@@ -137,6 +138,11 @@ def test_an_approval_shows_at_the_outermost_session_and_the_others_go_on(store: 
         ["rope"],
         [1],
     )
+    opened = Store.open(store.url)
+    written = make_report(opened, "md", "outer")
+    opened.close()
+    (call,) = (line for line in written.splitlines() if line.startswith("> **1.1. buy"))
+    assert "(in session " in call, "the sub-agent ran it"
 
 
 def test_two_branches_wait_for_decisions_of_their_own(store: TemporaryStore) -> None:

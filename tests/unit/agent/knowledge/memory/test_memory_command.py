@@ -125,7 +125,7 @@ def test_an_export_is_imported_into_another_project(command: Command) -> None:
     (found,) = run(command, "list", "--json", *other, *store).lines
     assert (found["text"], found["scope_key"]) == ("The port is 8080", str(command.folder / "other"))
     again = run(command, "import", str(file), "--scope", "project", *other, *store)
-    assert "Added 0 facts; 1 were there already." in again.err
+    assert "Added 0 facts; 1 was there already." in again.err
     text = file.read_text().replace("The port is 8080", "ghp_abcdefghijklmnopqrstuvwxyz0123456789")
     assert "contains a secret" in run(command, "import", "-", *store, stdin=text).err
 
@@ -146,7 +146,7 @@ def test_an_import_says_whose_the_facts_are_and_puts_those_of_a_project_here(com
         assert [one["text"] for one in run(command, "list", "--json", *other, *more).lines] == [
             "Answer in German"
         ]
-        assert "Added 3 facts; 1 were there already." in run(
+        assert "Added 3 facts; 1 was there already." in run(
             command, "import", str(file), "--here", *other, *more
         ).err  # fmt: skip
         assert "Added 0 facts" in run(command, "import", str(file), "--here", *other, *more).err

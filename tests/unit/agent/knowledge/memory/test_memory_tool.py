@@ -189,8 +189,9 @@ async def test_a_text_from_a_file_of_the_person_is_not_the_persons(
 
 async def test_what_the_person_wrote_beside_a_file_is_the_persons(desk: Desk) -> None:
     message = f'Keep this: {POISON}.\n\n<file path="a.md" has="1 line">\n{POISON}\n</file>'
-    fact, _ = await keep_poison(desk, message)
+    fact, source = await keep_poison(desk, message)
     assert fact.provenance.origin == "model"
+    assert source.startswith("Keep this: "), "the message, and not the result of the call that kept it"
 
 
 async def test_plan_mode_reads_memory_and_writes_none(desk: Desk) -> None:

@@ -29,6 +29,14 @@ def test_a_folder_of_folders_is_a_suite(tmp_path: Path) -> None:
     assert [task.name for task in suite] == ["a", "b/two"]
     assert {(task.timeout_s, task.check_timeout_s) for task in suite} == {(12.5, 30.0)}
     assert [task.name for task in suite.select(["b"])] == ["b/two"]
+    assert Suite.from_folder(tmp_path / "a" / "..").name == tmp_path.name
+
+
+def test_a_file_of_an_environment_is_no_task_whatever_its_name_is(tmp_path: Path) -> None:
+    folder = make_task(tmp_path, **{"environment/project/task.toml": "[tool]\n"})
+    (folder / "environment" / os.fsdecode(b"\xff.txt")).write_text("x")
+    (task,) = Suite.from_folder(tmp_path)
+    assert (task.name, len(task.digest)) == ("one", 64)
 
 
 def test_files_in_turns_are_messages_before_the_instruction(tmp_path: Path) -> None:
@@ -59,6 +67,7 @@ def test_the_shipped_suite_has_twenty_tasks_and_each_has_a_script() -> None:
         ("task.toml", f"version = {'1' * 5000}", "task.toml is not TOML"),
         ("task.toml", "[agent]\ntimeout_sec = 'soon'\n", "[agent] timeout_sec is 'soon'"),
         ("task.toml", "[verifier]\ntimeout_sec = 0\n", "[verifier] timeout_sec is 0"),
+        ("task.toml", "[agent]\ntimeout_sec = inf\n", "[agent] timeout_sec is inf"),
         ("task.toml", "agent = 3\n", "`agent` is 3"),
         ("task.toml", "[metadata]\ninterrupt_at_call = -1\n", "[metadata] interrupt_at_call is -1"),
         ("instruction.md", " \n", "instruction.md is empty"),
