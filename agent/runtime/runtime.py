@@ -23,7 +23,7 @@ from ..config.load import load_settings
 from ..config.settings import Overrides, Settings, load_extensions, merge_overrides
 from ..extensions.extension import FindCitedFiles
 from ..session.inbox import leave_messages
-from ..session.secrets import SecretMasker, masker_for, require_readable
+from ..session.secrets import SecretMasker, masker_for, require_plain_labels, require_readable
 from ..session.session import Session
 from .agent_definition import PLAIN, Definition, SessionPlace, find_descendant
 from .assembly import Assembly
@@ -170,6 +170,7 @@ class Runtime:
         system, more = await session_prompt(place, self.settings.add_dirs, self.env, definition)
         system, stored, prompt_notices = await self._extend_prompt(system, definition)
         masker = masker_for(self.env, self.settings.cwd)
+        require_plain_labels(masker, labels or {})
         session = settings_of_session(self.settings, model, masker.text(system))
         own = {
             **stored,

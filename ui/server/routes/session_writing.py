@@ -5,9 +5,11 @@ import binascii
 import json
 import uuid
 from collections.abc import Sequence
+from pathlib import Path
 
 from ....agent.history.time_travel.branches import branch
 from ....agent.session.decisions import make_decision
+from ....agent.session.secrets import masker_for
 from ....state.calls import CallDecision, PendingCall
 from ....state.conversation.attachments import AttachedFile, attachment_from_bytes
 from ....state.conversation.messages import UserContent
@@ -107,7 +109,9 @@ async def fork_session(request: ApiRequest) -> forms.AcceptedAnswer:
 
 async def rename_session(request: ApiRequest) -> forms.SessionDetailsAnswer:
     """Change the title."""
-    title, store = request.read_body(forms.RenamingForm).title, request.store
+    store = request.store
+    masker = masker_for(request.service.env, Path(request.service.cwd))
+    title = masker.text(request.read_body(forms.RenamingForm).title)
     await store.database.offload(lambda: store.rename(request.session_id, title))
     return await show_session(request)
 
