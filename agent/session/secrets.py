@@ -343,7 +343,7 @@ def _mask_name(masker: Masker, file: AttachedFile) -> AttachedFile:
 
 
 def require_plain_labels(masker: Masker, labels: Mapping[str, Any]) -> None:
-    """Raise `UsageError` if a label of a session holds a secret. A placeholder would be the same for several."""
+    """Raise `UsageError` if a label of a session holds a secret. Several would have one placeholder."""
     for name in ("app", "user", "tags"):
         given = labels.get(name) or ()
         if any(masker.text(one) != one for one in ([given] if isinstance(given, str) else given)):
