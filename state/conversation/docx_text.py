@@ -24,6 +24,10 @@ _HEADING = re.compile(r"heading ([1-9])|(title)", re.IGNORECASE)
 _LIST = re.compile(r"list (bullet|number)(?: (\d))?", re.IGNORECASE)
 
 
+class _TooWide(Exception):
+    """A table has too many columns."""
+
+
 def is_docx(content: bytes) -> bool:
     """Return whether these bytes are a Word document: an archive that contains the name of its main part."""
     return content.startswith(b"PK\x03\x04") and _MAIN_PART in content
@@ -50,6 +54,8 @@ def read_docx(content: bytes, name: str) -> str:
             _require_small(archive.infolist(), name)
         document = docx.Document(io.BytesIO(content))
         return "\n\n".join(filter(None, _join_lists(_list_blocks(document)))).strip()
+    except _TooWide:
+        raise UsageError(f"{name} has a table with more than {_MAX_COLUMNS} columns.") from None
     except (
         *_DAMAGES,
         zipfile.BadZipFile,
@@ -118,7 +124,7 @@ def _read_rows(table: Any) -> list[list[str]]:
                 text = "".join(rows[-1][len(cells) : len(cells) + 1])
             span = int(_value(cell, "tcPr", "gridSpan") or 1)
             if len(cells) + span > _MAX_COLUMNS:
-                raise UsageError(f"It has a table with more than {_MAX_COLUMNS} columns.")
+                raise _TooWide
             cells += [text] * max(span, 1)
         rows.append(cells)
     return rows
