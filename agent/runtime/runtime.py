@@ -170,11 +170,10 @@ class Runtime:
         system, more = await session_prompt(place, self.settings.add_dirs, self.env, definition)
         system, stored, prompt_notices = await self._extend_prompt(system, definition)
         masker = masker_for(self.env, self.settings.cwd)
-        require_plain_labels(masker, labels or {})
         session = settings_of_session(self.settings, model, masker.text(system))
         own = {
             **stored,
-            **(labels or {}),
+            **require_plain_labels(masker, labels or {}),
             **_keep_definition(definition, masker, of_command=self._loads),
             "variables": {**definition.variables, **session.variables, **(variables or {})},
         }

@@ -342,11 +342,12 @@ def _mask_name(masker: Masker, file: AttachedFile) -> AttachedFile:
     return file.model_copy(update={"name": masker.text(file.name)})
 
 
-def require_plain_labels(masker: Masker, labels: Mapping[str, Any]) -> None:
-    """Raise `UsageError` if a label of a session holds a secret. Several would have one placeholder."""
+def require_plain_labels(masker: Masker, labels: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return labels of a session; raises `UsageError` for a secret: several would have one placeholder."""
     for name in ("app", "user", "tags"):
         given = labels.get(name) or ()
         if any(masker.text(one) != one for one in ([given] if isinstance(given, str) else given)):
             raise UsageError(
                 f"The label `{name}` holds a secret, which the store would get.", "Use a name or an id."
             )
+    return labels
