@@ -266,6 +266,17 @@ def test_a_body_that_is_too_large_or_no_json_is_refused(served: Served) -> None:
     assert ask("PATCH", "/v1/sessions/reds", raw=b"a=b", headers={"content-type": "text/plain"}).status == 415
 
 
+async def test_an_audit_trail_that_cannot_be_written_is_a_notice_and_no_failed_request(
+    tmp_path: Path,
+) -> None:
+    notices: list[str] = []
+    store = Store.open(f"sqlite:///{tmp_path}/sandbur.db", "", notices.append)
+    store.database.commit([("DROP TABLE audit", ())])
+    await AuditTrail(store.database).add("", "ci", "POST /v1/sessions", "", 503)
+    store.close()
+    assert [one for one in notices if "POST /v1/sessions is not in the audit trail" in one]
+
+
 def test_too_many_requests_of_a_token_have_to_wait(tmp_path: Path) -> None:
     with serve(tmp_path, "--rate-limit", "5") as running:
         answers = [running.ask("GET", "/v1/agents") for _ in range(7)]
