@@ -215,6 +215,16 @@ def test_the_pages_of_the_audit_trail_have_every_entry_once(served: Served) -> N
     assert found == whole
 
 
+def test_a_place_of_the_audit_trail_needs_no_encoding(served: Served) -> None:
+    for number in range(2):
+        served.running.ask("PATCH", "/v1/sessions/reds", {"title": f"place {number}"})
+    first = served.running.ask("GET", "/v1/audit?limit=1").json
+    at, _, entry_id = first["next"].partition("_")
+    # The same moment, and an id after all others: the entry itself is the first that is older.
+    later = f"{at}_{'g' * len(entry_id)}"
+    assert served.running.ask("GET", f"/v1/audit?limit=1&before={later}").json["entries"] == first["entries"]
+
+
 def test_entries_of_the_same_millisecond_are_on_different_pages(tmp_path: Path) -> None:
     store = Store.open(f"sqlite:///{tmp_path}/sandbur.db")
     rows = [
