@@ -30,7 +30,7 @@ SGR = re.compile(r"\x1b\[[\d;]*m")
 VARYING = (
     (r"[\u2801-\u28ff]", "\u2827"),
     (r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "2026-11-26 09:30"),
-    (r"\b(\d+ seconds? ago|just now)\b", "3 seconds ago"),
+    (r"\b(?:\d+ seconds? ago|just now)", "3 seconds ago"),
     (r"\b\d+(\.\d+)?( ?)s\b", r"1.2\2s"),
     (r"\b\d+(\.\d+)?k?( tokens out\b)", r"42\2"),
     (r"\b\d+(\.\d+)?k?( tokens\b(?! out))", r"6.6k\2"),

@@ -162,11 +162,11 @@ def _what_happened(status: int, detail: str, endpoint: Endpoint) -> str:
 def _make_lasting_error(status: int, detail: str, endpoint: Endpoint) -> ModelError:
     if status == 404:
         return ModelError(
-            f"{endpoint.base_url} knows no model {endpoint.model} (404: {detail})",
+            f"{endpoint.display_url} knows no model {endpoint.model} (404: {detail})",
             "Check the name after the first slash of -m, and the base URL.",
         )
     if 300 <= status < 400:
-        return ModelError(f"{endpoint.base_url} redirects elsewhere ({status}).", "Check the base URL.")
+        return ModelError(f"{endpoint.display_url} redirects elsewhere ({status}).", "Check the base URL.")
     return Rejected(f"{endpoint.name} refused the request ({status}): {detail}", detail)
 
 
@@ -251,7 +251,7 @@ def classify_connection_error(error: Exception, endpoint: Endpoint) -> Exception
     for cause in _causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             return Unreachable(
-                f"The certificate of {endpoint.base_url} does not verify:"
+                f"The certificate of {endpoint.display_url} does not verify:"
                 f" {readable(cause.verify_message, endpoint)}.",
                 "If a proxy of this network signs certificates, name the file of its CA in SSL_CERT_FILE;"
                 " else check the base URL and the clock of this machine.",
@@ -260,11 +260,11 @@ def classify_connection_error(error: Exception, endpoint: Endpoint) -> Exception
             return _classify_dns_error(cause, endpoint)
         if isinstance(cause, ConnectionRefusedError) and endpoint.profile.start_command:
             return Unreachable(
-                f"No {endpoint.provider} is running at {endpoint.base_url}.",
+                f"No {endpoint.provider} is running at {endpoint.display_url}.",
                 f"Start it with: {endpoint.profile.start_command}",
             )
     reason = readable(str(error.__cause__ or error), endpoint)
-    return Transient(f"cannot reach {endpoint.base_url} ({reason})")
+    return Transient(f"cannot reach {endpoint.display_url} ({reason})")
 
 
 def _find_own_error(error: Exception) -> Exception | None:
@@ -297,7 +297,7 @@ def unusable_settings(error: Exception, endpoint: Endpoint) -> SandburError | No
 
 
 def _classify_dns_error(error: gaierror, endpoint: Endpoint) -> Exception:
-    what = f"cannot find the host of {endpoint.base_url} ({readable(error.strerror or '', endpoint)})"
+    what = f"cannot find the host of {endpoint.display_url} ({readable(error.strerror or '', endpoint)})"
     hint = "Check the base URL for a mistyped name, and the network of this machine."
     if proxies := _find_set_variables(_PROXIES[:3]):
         hint = f"{hint} {' and '.join(proxies)} may name the host, too."

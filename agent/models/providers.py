@@ -284,6 +284,11 @@ class Endpoint:
         return f"{self.provider}/{self.model}"
 
     @property
+    def display_url(self) -> str:
+        """The base URL for messages: without a user name, a password and a query, which may hold a secret."""
+        return _USER.sub("", self.base_url.partition("?")[0])
+
+    @property
     def is_foreign(self) -> bool:
         """Return whether the server at this address belongs to another company than the wire format."""
         return bool(self.profile.own_hosts) and not self.profile.owns(self.base_url)
@@ -293,6 +298,7 @@ class Endpoint:
         return (wire.provider, wire.model) == (self.provider, self.model)
 
 
+_USER = re.compile(r"(?<=://)[^/]*@")
 AMBIENT_VARIABLES = (
     "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_CUSTOM_HEADERS", "ANTHROPIC_CUSTOM_HEADERS",
 )  # fmt: skip

@@ -23,7 +23,7 @@ from ..config.load import load_settings
 from ..config.settings import Overrides, Settings, load_extensions, merge_overrides
 from ..extensions.extension import FindCitedFiles
 from ..session.inbox import leave_messages
-from ..session.secrets import SecretMasker, masker_for, require_readable
+from ..session.secrets import SecretMasker, masker_for, require_plain_labels, require_readable
 from ..session.session import Session
 from .agent_definition import PLAIN, Definition, SessionPlace, find_descendant
 from .assembly import Assembly
@@ -173,7 +173,7 @@ class Runtime:
         session = settings_of_session(self.settings, model, masker.text(system))
         own = {
             **stored,
-            **(labels or {}),
+            **require_plain_labels(masker, labels or {}),
             **_keep_definition(definition, masker, of_command=self._loads),
             "variables": {**definition.variables, **session.variables, **(variables or {})},
         }

@@ -7,6 +7,7 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 from ...actions.masking.key_formats import LABEL as PRIVATE_KEY
 from ...actions.masking.late_pattern import LatePattern
@@ -17,6 +18,7 @@ from ...actions.ports import Masker, Ports
 from ...actions.turn.model_call import Model, refusal_of
 from ...actions.workspace.paths import make_absolute
 from ...actions.workspace.protected.secret_files import is_secret_file
+from ...state.conversation.attachments import AttachedFile, Document
 from ...state.conversation.messages import UserContent, encodable
 from ...state.errors import ConfigError, UsageError
 from ..config.paths import read_bytes
@@ -328,4 +330,24 @@ def mask_parts(masker: Masker, message: UserContent) -> UserContent:
                 "The address of a file holds a secret, which the store and the provider would get.",
                 "Fetch it in your program, with sandbur.fetch_attachment, and attach its bytes.",
             )
-    return tuple(masker.text(encodable(part)) if isinstance(part, str) else part for part in message)
+    return tuple(
+        masker.text(encodable(part)) if isinstance(part, str) else _mask_name(masker, part)
+        for part in message
+    )
+
+
+def _mask_name(masker: Masker, file: AttachedFile) -> AttachedFile:
+    if not isinstance(file, Document) or masker.text(file.name) == file.name:
+        return file
+    return file.model_copy(update={"name": masker.text(file.name)})
+
+
+def require_plain_labels(masker: Masker, labels: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return labels of a session; raises `UsageError` for a secret: several would have one placeholder."""
+    for name in ("app", "user", "tags"):
+        given = labels.get(name) or ()
+        if any(masker.text(one) != one for one in ([given] if isinstance(given, str) else given)):
+            raise UsageError(
+                f"The label `{name}` holds a secret, which the store would get.", "Use a name or an id."
+            )
+    return labels

@@ -6,8 +6,8 @@ import secrets
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
 
-from ..databases.database import Database, insert
-from ..errors import UsageError
+from ..databases.database import Database, find_listener, insert
+from ..errors import StoreError, UsageError
 from ..process.clock import now
 
 Scope = Literal["read", "run", "approve", "admin"]
@@ -126,7 +126,10 @@ class AuditTrail:
         self._added = 0
 
     async def add(self, tenant: str, token: str, request: str, session: str, status: int) -> None:
-        """Store an entry durably. Now and then the oldest entries of the tenant are removed."""
+        """Store an entry durably. Now and then the oldest entries of the tenant are removed.
+
+        If the store cannot be written, a notice says so: the answer of the request must not be lost.
+        """
         entry = AuditEntry(
             secrets.token_hex(16),
             tenant,
@@ -136,7 +139,12 @@ class AuditTrail:
             session[:_MOST_SESSION_CHARS],
             status,
         )
-        await self._database.acommit([insert("audit", entry._asdict())])
+        try:
+            await self._database.acommit([insert("audit", entry._asdict())])
+        except StoreError as error:
+            notice = f"The request {entry.request} is not in the audit trail: {error.message}"
+            find_listener(self._database.on_notice)(notice)
+            return
         self._added += 1
         if self._added % _REMOVED_AT_ONCE == 0:
             await self._database.offload(lambda: self._remove_old(tenant))

@@ -197,7 +197,7 @@ def _parse_whole_body(start: bytes, endpoint: Endpoint) -> dict[str, Any]:
     except (ValueError, RecursionError):
         what = "a web page" if text.startswith("<") else f"no model's answer: {readable(text, endpoint)}"
         raise ModelError(
-            f"{endpoint.base_url} answered with {what}"[: 2 * MAX_DETAIL_CHARS] + ".",
+            f"{endpoint.display_url} answered with {what}"[: 2 * MAX_DETAIL_CHARS] + ".",
             "Check the base URL, and whether this network requires a login first.",
         ) from None
     if data.get("error"):

@@ -66,7 +66,7 @@ class HttpTransport:
         try:
             response = await self._send(client, path, content)
         except httpcore2.TimeoutException:
-            raise Transient(f"{self._endpoint.base_url} does not answer") from None
+            raise Transient(f"{self._endpoint.display_url} does not answer") from None
         except (*_FAILED, ValueError) as error:  # `ValueError`: the text of a header is not ASCII
             raise classify_connection_error(error, self._endpoint) from error
         answer = HttpResponse(response, self._endpoint.provider)

@@ -116,7 +116,7 @@ def translate_error(error: Any, module: Any, endpoint: Endpoint) -> Exception:
         headers = {name.lower(): value for name, value in error.response.headers.items()}
         return judge(Refusal(error.status_code, error.body, headers), endpoint)
     if isinstance(error, module.APITimeoutError):
-        return Transient(f"{endpoint.base_url} does not answer")
+        return Transient(f"{endpoint.display_url} does not answer")
     return classify_connection_error(error, endpoint)
 
 

@@ -216,6 +216,16 @@ def test_the_pages_of_the_audit_trail_have_every_entry_once(served: Served) -> N
     assert found == whole
 
 
+def test_a_place_of_the_audit_trail_needs_no_encoding(served: Served) -> None:
+    for number in range(2):
+        served.running.ask("PATCH", "/v1/sessions/reds", {"title": f"place {number}"})
+    first = served.running.ask("GET", "/v1/audit?limit=1").json
+    at, _, entry_id = first["next"].partition("_")
+    # The same moment, and an id after all others: the entry itself is the first that is older.
+    later = f"{at}_{'g' * len(entry_id)}"
+    assert served.running.ask("GET", f"/v1/audit?limit=1&before={later}").json["entries"] == first["entries"]
+
+
 def test_entries_of_the_same_millisecond_are_on_different_pages(tmp_path: Path) -> None:
     store = Store.open(f"sqlite:///{tmp_path}/sandbur.db")
     rows = [
@@ -268,6 +278,17 @@ def test_a_body_that_is_too_large_or_no_json_is_refused(served: Served) -> None:
     assert ask("PATCH", "/v1/sessions/reds", raw=b"{").status == 400
     assert ask("PATCH", "/v1/sessions/reds", raw=b"[" * 100_000).status == 400
     assert ask("PATCH", "/v1/sessions/reds", raw=b"a=b", headers={"content-type": "text/plain"}).status == 415
+
+
+async def test_an_audit_trail_that_cannot_be_written_is_a_notice_and_no_failed_request(
+    tmp_path: Path,
+) -> None:
+    notices: list[str] = []
+    store = Store.open(f"sqlite:///{tmp_path}/sandbur.db", "", notices.append)
+    store.database.commit([("DROP TABLE audit", ())])
+    await AuditTrail(store.database).add("", "ci", "POST /v1/sessions", "", 503)
+    store.close()
+    assert [one for one in notices if "POST /v1/sessions is not in the audit trail" in one]
 
 
 def test_too_many_requests_of_a_token_have_to_wait(tmp_path: Path) -> None:

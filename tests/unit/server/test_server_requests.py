@@ -156,6 +156,28 @@ def test_a_session_with_a_fork_is_deleted_after_its_fork(server: RunningServer) 
     assert server.ask("DELETE", "/v1/sessions/tree").status == 200
 
 
+def test_no_secret_of_a_request_reaches_the_store(tmp_path: Path) -> None:
+    key = "sk-ant-api03-" + "4fGh8kLm2nPq6rSt" * 2
+    with serve(tmp_path) as running:
+        for name, value in (("app", key), ("user", key), ("tags", [key])):
+            refused = running.ask("POST", "/v1/sessions", {name: value})
+            assert (refused.status, f"label `{name}` holds a secret" in refused.json["error"]["message"]) == (
+                400,
+                True,
+            )
+        running.begin("s", f"my key is {key}")
+        running.wait_for("s", "done")
+        file = {"type": "document", "name": f"{key}.txt", "source": {"data": base64.b64encode(b"x").decode()}}
+        path = "/v1/sessions/s"
+        assert running.ask("POST", f"{path}/messages", {"content": [file]}).status == 202
+        running.wait_for("s", "done")
+        assert running.ask("POST", f"{path}/steer", {"text": key}).status == 202
+        renamed = running.ask("PATCH", path, {"title": f"about {key}"})
+        assert renamed.json["title"] == "about [masked Anthropic key]"
+    stored = [one.read_bytes() for one in (tmp_path / "sandbur").rglob("*") if one.is_file()]
+    assert not [one for one in stored if key.encode() in one]
+
+
 def test_metrics_count_the_requests(server: RunningServer) -> None:
     server.ask("GET", "/v1/agents")
     text = server.ask("GET", "/metrics").body.decode()

@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import os
+import zipfile
 from pathlib import Path
 
 import docx
@@ -114,6 +115,42 @@ def test_a_damaged_word_document_is_refused_with_a_sentence() -> None:
     for damaged in (whole[:-200], b"PK\x03\x04 word/document.xml"):
         with pytest.raises(UsageError, match=r"a\.docx is a damaged Word document"):
             attachment_from_bytes(damaged, "a.docx")
+
+
+def change_word_document(old: str, new: str) -> bytes:
+    """Return the Word document with another text in its main part."""
+    buffer = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(word_document())) as whole,
+        zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as changed,
+    ):
+        for name in whole.namelist():
+            content = whole.read(name)
+            if name == "word/document.xml":
+                assert old.encode() in content
+                content = content.replace(old.encode(), new.encode())
+            changed.writestr(name, content)
+    return buffer.getvalue()
+
+
+def test_a_small_word_document_cannot_become_endless() -> None:
+    wide = change_word_document("<w:tcPr>", '<w:tcPr><w:gridSpan w:val="1000000"/>')
+    with pytest.raises(UsageError, match=r"a\.docx has a table with more than 200 columns"):
+        attachment_from_bytes(wide, "a.docx")
+    many = change_word_document("<w:tbl>", "<w:p><w:r><w:t>x</w:t></w:r></w:p>" * 900_000 + "<w:tbl>")
+    assert len(many) < 200_000
+    with pytest.raises(UsageError, match=r"a\.docx is too large to be read: it unpacks to"):
+        attachment_from_bytes(many, "a.docx")
+
+
+def test_merged_cells_have_their_text_in_each_column_and_row() -> None:
+    wide = change_word_document("<w:tcPr>", '<w:tcPr><w:gridSpan w:val="2"/>')
+    assert "| a\\|x | a\\|x | b | b |" in (attachment_from_bytes(wide, "a.docx").read() or b"").decode()
+    high = change_word_document("<w:tcPr>", "<w:tcPr><w:vMerge/>")
+    assert (
+        "| a\\|x | b |\n| --- | --- |\n| a\\|x | b |"
+        in (attachment_from_bytes(high, "a.docx").read() or b"").decode()
+    )
 
 
 def test_a_file_at_an_address_is_stored_as_its_address_alone() -> None:

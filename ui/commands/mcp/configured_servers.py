@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from ....agent.config.paths import config_home
 from ....agent.extensions.mcp import MCP_JSON
 from ....agent.extensions.mcp.configuration.edit_servers import add_server, check_server, remove_server
 from ....agent.extensions.mcp.configuration.servers import McpServer
+from ....agent.session.secrets import masker_for
 from ....state.errors import UsageError
 from ...cli.open_session import read_overrides
 from ...terminal.terminal import put, say
@@ -21,10 +23,11 @@ from .command import McpCommand
 
 async def list_servers(command: McpCommand) -> int:
     settings = load_settings(read_overrides(command), os.environ)
+    mask = masker_for(os.environ, settings.cwd).text
     if command.json:
-        put(json.dumps([_object(server) for server in settings.of("mcp_servers").values()], indent=1))
+        put(json.dumps([_object(server, mask) for server in settings.of("mcp_servers").values()], indent=1))
     for server in () if command.json else settings.of("mcp_servers").values():
-        put("\t".join((server.name, server.table.kind, _where(server), one_line(server.source))))
+        put("\t".join((server.name, server.table.kind, _where(server, mask), one_line(server.source))))
     for notice in settings.notices:
         say(one_line(notice))
     if not settings.of("mcp_servers") and not command.json:
@@ -32,14 +35,14 @@ async def list_servers(command: McpCommand) -> int:
     return 0
 
 
-def _object(server: McpServer) -> dict[str, Any]:
+def _object(server: McpServer, mask: Callable[[str], str]) -> dict[str, Any]:
     """Return a server as JSON data, without the values of headers and variables, which may be secrets."""
     table = server.table
     return {
         "name": server.name,
         "type": table.kind,
-        "command": None if table.command is None else [table.command, *table.args],
-        "url": table.url,
+        "command": None if table.command is None else [*map(mask, (table.command, *table.args))],
+        "url": None if table.url is None else mask(table.url),
         "env": sorted(table.env),
         "headers": sorted(table.headers),
         "disabled": table.disabled,
@@ -48,10 +51,10 @@ def _object(server: McpServer) -> dict[str, Any]:
     }
 
 
-def _where(server: McpServer) -> str:
+def _where(server: McpServer, mask: Callable[[str], str]) -> str:
     table = server.table
     what = table.url or " ".join((table.command or "", *table.args))
-    return f"{one_line(what)}{' (disabled)' if table.disabled else ''}"
+    return f"{one_line(mask(what))}{' (disabled)' if table.disabled else ''}"
 
 
 async def add(command: McpCommand) -> int:

@@ -1,5 +1,6 @@
 """Checks the tokens of requests, with a short memory, and says what each caller may do."""
 
+import hashlib
 import hmac
 import time
 from collections import OrderedDict
@@ -65,17 +66,19 @@ class TokenBook:
         self._table = TokenTable(database)
         self._own = own_token
         self._own_caller = AccessToken("", "the address that was printed", tenant, SCOPES, "")
-        self._remembered: OrderedDict[str, _Remembered] = OrderedDict()
+        self._remembered: OrderedDict[bytes, _Remembered] = OrderedDict()
+        """Digest of a text -> the token. Texts of strangers may be long."""
 
     async def find(self, text: str) -> Caller | None:
         """Return the caller with a token, or None if the token is not valid."""
         if self._own is not None and hmac.compare_digest(text.encode("utf-8", "replace"), self._own.encode()):
             return Caller(self._own_caller, text)
-        known = self._remembered.get(text)
+        key = _digest(text)
+        known = self._remembered.get(key)
         if known is None or known.until < time.monotonic():
             known = await self._look_up(text)
-            self._remembered[text] = known
-            self._remembered.move_to_end(text)
+            self._remembered[key] = known
+            self._remembered.move_to_end(key)
             if len(self._remembered) > _MOST_REMEMBERED:
                 self._remembered.popitem(last=False)
         return None if known.token is None or known.token.is_expired else Caller(known.token, text)
@@ -91,9 +94,13 @@ class TokenBook:
 
     def explain(self, text: str) -> str:
         """Return the sentence about a token that was refused just now."""
-        known = self._remembered.get(text)
+        known = self._remembered.get(_digest(text))
         return WRONG_TOKEN if known is None else known.reason
 
     def forget(self) -> None:
         """Look every token up again, because one was revoked here."""
         self._remembered.clear()
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "replace")).digest()

@@ -92,7 +92,9 @@ async def list_audit(request: ApiRequest) -> forms.AuditPartAnswer:
     query = request.read_query(forms.AuditQueryForm)
     database, audit = request.store.database, request.service.audit
     tenant, limit = request.who.tenant, query.limit
-    found = await database.offload(lambda: audit.list_newest(tenant, limit + 1, query.before))
+    # The plus of a time zone means a blank in a query that the client did not encode.
+    before = query.before.replace(" ", "+")
+    found = await database.offload(lambda: audit.list_newest(tenant, limit + 1, before))
     names, page = forms.AuditLineAnswer.model_fields, found[:limit]
     return forms.AuditPartAnswer(
         entries=[forms.AuditLineAnswer(**{name: getattr(entry, name) for name in names}) for entry in page],

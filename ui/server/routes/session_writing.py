@@ -1,13 +1,16 @@
 """Begins sessions, sends messages, steers, decides about calls, cancels, forks and deletes."""
 
+import asyncio
 import base64
 import binascii
 import json
 import uuid
 from collections.abc import Sequence
+from pathlib import Path
 
 from ....agent.history.time_travel.branches import branch
 from ....agent.session.decisions import make_decision
+from ....agent.session.secrets import masker_for
 from ....state.calls import CallDecision, PendingCall
 from ....state.conversation.attachments import AttachedFile, attachment_from_bytes
 from ....state.conversation.messages import UserContent
@@ -24,7 +27,7 @@ async def create_session(request: ApiRequest) -> forms.AcceptedAnswer:
     """Begin a session. With a message, its run starts."""
     wanted, runner = request.read_body(forms.NewSessionForm), request.service.runner
     session_id = wanted.session_id or str(uuid.uuid4())
-    content = None if wanted.message is None else read_content(wanted.message)
+    content = None if wanted.message is None else await asyncio.to_thread(read_content, wanted.message)
     name = wanted.agent or next(iter(request.service.agents))
     request.service.require_agent(name)
     labels = {"app": wanted.app, "user": wanted.user, "tags": tuple(wanted.tags)}
@@ -39,7 +42,7 @@ async def create_session(request: ApiRequest) -> forms.AcceptedAnswer:
 
 async def send_message(request: ApiRequest) -> forms.AcceptedAnswer:
     """Store a message; a run answers it, after those that wait already."""
-    content = read_content(request.read_body(forms.NewMessageForm).content)
+    content = await asyncio.to_thread(read_content, request.read_body(forms.NewMessageForm).content)
     accepted = await _accept(request)
     await request.service.runner.send(request.store, request.session_id, content)
     return accepted
@@ -107,7 +110,9 @@ async def fork_session(request: ApiRequest) -> forms.AcceptedAnswer:
 
 async def rename_session(request: ApiRequest) -> forms.SessionDetailsAnswer:
     """Change the title."""
-    title, store = request.read_body(forms.RenamingForm).title, request.store
+    store = request.store
+    masker = masker_for(request.service.env, Path(request.service.cwd))
+    title = masker.text(request.read_body(forms.RenamingForm).title)
     await store.database.offload(lambda: store.rename(request.session_id, title))
     return await show_session(request)
 
@@ -121,7 +126,10 @@ async def delete_session(request: ApiRequest) -> forms.DeletedAnswer:
 
 
 def read_content(content: str | Sequence[forms.TextBlockForm | forms.FileBlockForm]) -> UserContent:
-    """Return the content of a message; raises `UsageError` for an empty text or a bad file."""
+    """Return the content of a message; raises `UsageError` for an empty text or a bad file.
+
+    A document may take seconds.
+    """
     if isinstance(content, str):
         if not content.strip():
             raise UsageError("There is nothing in this message.")

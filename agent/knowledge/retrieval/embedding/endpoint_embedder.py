@@ -48,7 +48,7 @@ class EndpointEmbedder:
                 async with asyncio.timeout(_ANSWER_S):
                     return self._parse(await self._post(transport, texts), len(texts))
             except TimeoutError:
-                failure = Transient(f"{self._endpoint.base_url} does not answer in {_ANSWER_S:g} s")
+                failure = Transient(f"{self._endpoint.display_url} does not answer in {_ANSWER_S:g} s")
             except Transient as found:
                 failure = found
             wait_s, _ = tries.after(failure)

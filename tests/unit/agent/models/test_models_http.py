@@ -142,11 +142,15 @@ async def test_the_password_of_a_proxy_goes_to_the_proxy_alone(monkeypatch: pyte
     assert (request.headers["host"], request.headers["authorization"]) == ("model.invalid", "Bearer k")
 
 
-async def test_the_password_in_an_address_is_sent_instead_of_a_key():
-    async with ModelServer([say("a")]) as server:
+async def test_the_password_in_an_address_is_sent_instead_of_a_key_and_is_in_no_message():
+    async with ModelServer([say("a"), Raw(b"", 307, {"Location": "http://h/"}), Raw(b"<p>")]) as server:
         url = server.base_url.replace("://", "://me:secret@")
         async with connect_to_model(server, "chat", env=at(url)) as model:
             await talk(model)
+            for shown in (f"{server.base_url} redirects", f"{server.base_url} answered with a web page"):
+                with pytest.raises(ModelError) as failed:
+                    await talk(model)
+                assert failed.value.message.startswith(shown)
         headers = server.requests[0].headers
     assert headers["authorization"] == f"Basic {b64encode(b'me:secret').decode()}"
     assert "@" not in headers["host"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import json
@@ -124,7 +125,7 @@ async def _begin(request: ApiRequest, send: wire.A2aSend) -> SessionTurn:
         if status.pending:
             await turn.decide(_read_decisions(send.message, status))
         else:
-            await turn.send(_read_content(send.message))
+            await turn.send(await asyncio.to_thread(_read_content, send.message))
         return turn
     except BaseException:
         await turn.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import json
@@ -31,7 +32,7 @@ _CONTENT: TypeAdapter[AgUiContent] = TypeAdapter(AgUiContent)
 async def run_thread(request: ApiRequest) -> Response:
     """Answer with the events of a run: of the last message, of decisions, or of what is open."""
     wanted = request.read_body(AgUiRun)
-    content = _read_message(wanted)
+    content = await asyncio.to_thread(_read_message, wanted)
     turn = SessionTurn(request, wanted.thread_id)
     try:
         status = await _start(turn, request.path["agent"], wanted, content)

@@ -41,6 +41,15 @@ def test_a_server_is_added_listed_tried_and_removed(command: Command) -> None:
     assert own(command).read_text().strip() == before.strip()
 
 
+def test_the_list_shows_no_password_of_an_address(command: Command) -> None:
+    address = "https://me:hunter2pw99@h.invalid/mcp?token=7fGh2kLm9nPq4rSt"
+    own(command).parent.mkdir(parents=True)
+    own(command).write_text(f'[mcp_servers.web]\nurl = "{address}"\n')
+    for listed in (command.run("mcp", "list"), command.run("mcp", "list", "--json")):
+        assert "h.invalid/mcp" in listed.out
+        assert not [secret for secret in ("hunter2pw99", "7fGh2kLm9nPq4rSt") if secret in listed.out]
+
+
 def test_a_server_between_other_tables_is_taken_out_alone(command: Command) -> None:
     own(command).parent.mkdir(parents=True)
     first = '[mcp_servers.one]\ncommand = "one"\nargs = [\n  "[mcp_servers.two]",\n]\n'
