@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from ....state.conversation.messages import Message, ToolUse
@@ -26,6 +26,12 @@ class PlannedStep(_Decision):
     description: str = Field(min_length=1)
     after: list[int] | None = None
     """The numbers of the earlier steps of the list that have to end before, from 1; None: all of them."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_text(cls, given: Any) -> Any:
+        """Take a text for a description: small models send a list of texts."""
+        return {"description": given} if isinstance(given, str) else given
 
 
 class SubmitPlan(_Decision):

@@ -9,10 +9,10 @@ from itertools import pairwise
 from posixpath import basename
 
 from ....actions.tools.shell.language.parser import Redirection, ShellReader, SimpleCommand
-from .started.given_texts import find_given_texts, find_told_texts, git_subcommand_at
-from .started.sed_scripts import sed_may_run
-from .started.variables import find_text_of_variable, makes_programs_run
-from .started.wrappers import find_wrapped_commands
+from .inner_commands.given_texts import find_given_texts, find_told_texts, git_subcommand_at
+from .inner_commands.sed_scripts import sed_may_run
+from .inner_commands.variables import find_text_of_variable, makes_programs_run
+from .inner_commands.wrappers import find_wrapped_commands
 
 MAX_CHARS = 131_072
 """The most characters that are analysed: Linux refuses longer single arguments, so no longer text reaches `sh

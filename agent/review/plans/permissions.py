@@ -13,7 +13,7 @@ from ...policy.rules.path_rules import Workspace, covers, is_pattern
 from ...policy.rules.rule_suggestions import NO_PREFIX, NO_SUBCOMMAND
 from ...policy.rules.rules import exact_rule, parse_rule
 from ...policy.shell.far_options import is_far_reaching
-from ...policy.shell.started.wrappers import find_wrapped_commands
+from ...policy.shell.inner_commands.wrappers import find_wrapped_commands
 from .plan_text import UnreadablePlan
 
 _WILD = re.compile(r"[*?\[]")

@@ -92,7 +92,8 @@ reboot   systemctl poweroff   init 0   chmod -R 777 /   chown -R me ~   docker s
 sh -c 'rm -rf ~'   xargs rm -rf ~   env X=1 nohup rm -rf / &   cd ~ && rm -rf *   cd / ; rm -rf *
 echo x >> /etc/sudoers   rsync -a --delete e/ ~/   rm -rf $X/   rm -rf "$X"/*   bash -c "sh -c 'rm -rf ~'"
 timeout 5 rm -rf ~   nice -n 3 rm -rf /   (cd /; rm -rf *)
-function f { rm -rf ~; }; f   coproc N { rm -rf ~; }   env - rm -rf ~   PAGER='rm -rf ~' man ls   rg --pre 'rm -rf ~' x
+function f { rm -rf ~; }; f   coproc N { rm -rf ~; }   env - rm -rf ~   PAGER='rm -rf ~' man ls
+rg --pre 'rm -rf ~' x
 """)
 HARMLESS = lines(r"""
 for i in ./a src/b /tmp/x; do rm -rf $i; done   for i in / ~; do ls $i; done   rm -rf ${BUILD:-build}

@@ -120,6 +120,13 @@ async def test_a_plan_in_words_is_accepted(store: Store) -> None:
     assert [step.description for step in end.steps] == ["look at it", "fix it", "check it"]
 
 
+async def test_the_steps_of_a_plan_may_be_plain_texts(store: Store) -> None:
+    texts = [("submit_plan", {"steps": ["look at it", "fix it"]})]
+    model = ScriptedModel(START, texts, finish("a"), finish("b"), "ok")
+    _, end = await collect((await open_session(store, model)).send("go"))
+    assert [step.description for step in end.steps] == ["look at it", "fix it"]
+
+
 async def test_a_plan_that_cannot_be_read_is_asked_for_again(store: Store) -> None:
     model = ScriptedModel(START, [("submit_plan", {"steps": "none"})], plan("one"), finish("a"), "ok")
     _, end = await collect((await open_session(store, model)).send("go"))
