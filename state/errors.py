@@ -36,6 +36,8 @@ SandburError
 A failed tool is not an exception, but a result for the model.
 """
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from errno import EMFILE, ENFILE
 from typing import ClassVar, cast
 
@@ -51,9 +53,21 @@ class SandburError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.session_id = ""
+        """The stored session that the error ended or kept closed; empty: there is none."""
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}".strip()
+
+
+@contextmanager
+def name_session(session_id: str) -> Generator[None]:
+    """Let the errors of a block name the stored session that they concern."""
+    try:
+        yield
+    except SandburError as error:
+        error.session_id = error.session_id or session_id
+        raise
 
 
 class UsageError(SandburError):

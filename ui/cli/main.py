@@ -70,6 +70,8 @@ def _report(error: Exception, command: Command | None) -> int:
     known = error if isinstance(error, SandburError) else to_exhausted(error)
     if known is not None:
         say(f"sandbur: {plain(str(known))}")
+        if known.session_id:
+            say(f"Resume with: sandbur -r {known.session_id}")
         if command is None or (command.answers_in == "text" and not command.tells_more):
             return known.exit_code
     from .failure_reports import report_failure

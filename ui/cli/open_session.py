@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...state.errors import SandburError, UsageError
+from ...state.errors import SandburError, UsageError, name_session
 from ...state.store.sessions.listing import FolderFilter
 from ..terminal.terminal import say
 from ..terminal.text import theme
@@ -101,9 +101,10 @@ async def open_session(
                 tell_notice(notice)
             raise
     found = picked or _find_session(runtime, command)
-    if command.fork_session:
-        found = await runtime.fork(found)
-    return await runtime.resume(found)
+    with name_session(found):
+        if command.fork_session:
+            found = await runtime.fork(found)
+        return await runtime.resume(found)
 
 
 _MOST_SCHEMA_BYTES = 1_000_000

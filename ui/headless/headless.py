@@ -230,7 +230,7 @@ def report_failure(error: SandburError, output_format: str) -> None:
     """Print the result object of a run that failed before its session was open."""
     line = result_object(make_failure(error))
     if output_format == "stream-json":
-        line = {"type": line["type"], "session_id": None, "seq": 1, **line}
+        line = {"type": line["type"], "session_id": line["session_id"], "seq": 1, **line}
     if output_format != "text":
         with suppress(BrokenPipeError, OutputLost):
             put(encode(line))

@@ -70,9 +70,9 @@ def result_object(finished: RunFinished) -> Object:
 
 
 def make_failure(error: SandburError) -> RunFinished:
-    """Build the result of a run without a session."""
+    """Build the result of a run that failed before its session was open."""
     return RunFinished(
-        session_id="",
+        session_id=error.session_id,
         status=cast(Any, error.status),
         exit_code=error.exit_code,
         result=None,

@@ -114,6 +114,15 @@ def test_a_failure_before_the_session_is_json_too(command: Command) -> None:
     assert "OPENAI_API_KEY" in ended.err
 
 
+def test_a_failure_before_a_stored_session_is_open_names_it_and_how_to_continue(command: Command) -> None:
+    json = ("--output-format", "json")
+    session_id = command.run("-p", "hello", "-m", "demo", *json).result["session_id"]
+    for words, code in ((("-p", "-r", session_id, "-m", "openai/x"), 41), (("approve", session_id), 2)):
+        ended = command.run(*words, *json)
+        assert (ended.code, ended.result["session_id"]) == (code, session_id)
+        assert f"Resume with: sandbur -r {session_id}\n" in ended.err
+
+
 @pytest.mark.parametrize("words", [["-p", "hello"], ["hello"], ["-p", "hello", "--output-format", "json"]])
 def test_a_run_without_any_model_is_refused_and_leaves_no_session(command: Command, words: list[str]) -> None:
     ended = command.run(*words, OLLAMA_HOST="http://127.0.0.1:9")

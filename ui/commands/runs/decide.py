@@ -12,7 +12,7 @@ from ....agent.runtime.runtime import Runtime
 from ....agent.session.decisions import ApprovalAnswer, make_decision
 from ....agent.session.session import Session
 from ....state.calls import CallDecision, PendingCall, Settlement, relayed_call_id
-from ....state.errors import UsageError
+from ....state.errors import UsageError, name_session
 from ....state.store.sessions.listing import FolderFilter
 from ...cli.open_session import open_runtime
 from ...headless.headless import run_to_end, warn
@@ -25,26 +25,31 @@ async def decide(command: DecideCommand) -> int:
     edited = _read_edited(command.edit)
     async with open_runtime(command) as runtime:
         session_id = runtime.store.find(command.session or _find_only_waiting(runtime, command.name))
-        session, named = await _open_waiting(runtime, session_id, command)
-        warn(session.notices, command.progress)
-        waiting = list(session.state.calls_to_decide)
-        if command.record_only and edited is not None:
-            _refuse_secrets(edited, mask_arguments(edited, session.ports.masker))
-        chosen = _choose_calls(session.id, waiting, command, named)
-        if command.plan:
-            chosen = [_find_plan(session, chosen)]
-        decisions = _decisions(chosen, command, edited)
-        events = session.decide(decisions, record_only=command.record_only)
-        return await run_to_end(
-            session,
-            events,
-            (
-                *session.state.pending_tool_calls,
-                *_as_decided(waiting, decisions, session.ports.masker),
-            ),
-            command.progress,
-            command.record_only,
-        )
+        with name_session(session_id):
+            return await _decide_in(runtime, session_id, command, edited)
+
+
+async def _decide_in(runtime: Runtime, session_id: str, command: DecideCommand, edited: str | None) -> int:
+    session, named = await _open_waiting(runtime, session_id, command)
+    warn(session.notices, command.progress)
+    waiting = list(session.state.calls_to_decide)
+    if command.record_only and edited is not None:
+        _refuse_secrets(edited, mask_arguments(edited, session.ports.masker))
+    chosen = _choose_calls(session.id, waiting, command, named)
+    if command.plan:
+        chosen = [_find_plan(session, chosen)]
+    decisions = _decisions(chosen, command, edited)
+    events = session.decide(decisions, record_only=command.record_only)
+    return await run_to_end(
+        session,
+        events,
+        (
+            *session.state.pending_tool_calls,
+            *_as_decided(waiting, decisions, session.ports.masker),
+        ),
+        command.progress,
+        command.record_only,
+    )
 
 
 def _find_only_waiting(runtime: Runtime, name: str) -> str:
