@@ -64,6 +64,7 @@ class Request:
     """The parsed body; empty if the server does not check requests."""
 
 
+_MOST_WAIT_S = 60
 _COUNTS = ("/messages/count_tokens", "/responses/input_tokens", ":countTokens")
 
 
@@ -203,6 +204,8 @@ class ModelServer:
         answer = self._next(request)
         if isinstance(answer, Raw):
             return await _send_raw(writer, answer)
+        if answer.after is not None:
+            await asyncio.to_thread(answer.after.wait, _MOST_WAIT_S)
         model = request.body.get("model", "model")
         return await _send_turn(writer, answer, events_of(request.wire, answer, model, len(request.raw)))
 

@@ -1,6 +1,7 @@
 """The turns of the local model server, independent of the wire format."""
 
 import json
+import threading
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -35,6 +36,8 @@ class Turn:
     """A fault in the stream: `cut` breaks the connection, `unfinished` ends early, `stall` sends nothing."""
     delay_s: float = 0
     """The delay before each event, in seconds."""
+    after: threading.Event | None = None
+    """What has to be set before the answer begins; other requests are answered meanwhile."""
     bytewise: bool = False
     line_end: str = "\n"
 

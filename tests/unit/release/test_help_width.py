@@ -23,8 +23,9 @@ def words_of(text: str) -> list[str]:
     return sorted(word for word in MARKS.split(text) if word)
 
 
-@pytest.fixture
-def wide(command: Command) -> dict[tuple[str, str], str]:
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], str]:
+    command = Command(tmp_path_factory.mktemp("wide"))
     return {line: command.run(*filter(None, line), "--help", COLUMNS="400").out for line in LINES}
 
 

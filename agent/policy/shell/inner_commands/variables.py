@@ -10,7 +10,7 @@ _NAMES_PROGRAM = re.compile(
 """The names of variables whose value is a program or a command of the shell."""
 _EVALUATED = re.compile(r"\$\(|`")
 """What the shell runs if it evaluates the value once more, such as in `PS4` or as a number."""
-_MAKES_RUN = {
+STARTING_PROGRAMS = {
     "BASH_ENV": "", "ENV": r"/", "LD_PRELOAD": "", "LD_AUDIT": "", "DYLD_INSERT_LIBRARIES": "",
     "PERL5OPT": "-[mMdI]", "PERL5DB": "", "RUBYOPT": "-[rI]", "PYTHONSTARTUP": "", "PYTHONBREAKPOINT": r"\.",
     "NODE_OPTIONS": r"-r|--require|--import|--loader", "JAVA_TOOL_OPTIONS": "agent", "GOFLAGS": "exec",
@@ -30,5 +30,5 @@ def find_text_of_variable(name: str, value: str) -> str | None:
 
 def makes_programs_run(name: str, value: str) -> bool:
     """Return whether a variable makes programs load code that its value does not show."""
-    values = _MAKES_RUN.get(name)
+    values = STARTING_PROGRAMS.get(name)
     return values is not None and bool(value) and re.search(values, value) is not None

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -220,8 +221,7 @@ def test_the_command_decides_at_the_parent_about_a_sub_agent_while_the_others_ru
         found = [message["content"] for message in messages if message["role"] == "tool"]
         task = next(message["content"] for message in messages if message["role"] == "user")
         if task == "slow":
-            may_end.wait(60)
-            return say("slow ended")
+            return replace(say("slow ended"), after=may_end)
         if found:
             return say(" | ".join(one.splitlines()[0] for one in found))
         if task == "buy":
@@ -241,6 +241,7 @@ def test_the_command_decides_at_the_parent_about_a_sub_agent_while_the_others_ru
         decided = command.run("approve", parent, **env)
         assert decided.code == 0, (decided.err, asked)
         assert (command.folder / "bought").exists()
+        assert running.poll() is None
         may_end.set()
         running.communicate(timeout=60)
         resumed = command.run("-p", "-r", parent, **env)
