@@ -77,14 +77,20 @@ class Terminal:
                 time.sleep(0.02)
             else:
                 self._read()
+        while self._near >= 0 and self._read(0):  # what it wrote last
+            pass
 
-    def _read(self, seconds: float = 0.1) -> None:
-        if select.select([self._near], [], [], seconds)[0]:
-            try:
-                self.output += os.read(self._near, 65536)
-            except OSError:  # nobody holds the far end any more
-                time.sleep(0.02)
-                return
-            # A prompt waits for the position of the cursor.
-            if self.output.endswith(b"\x1b[6n"):
-                self.type("\x1b[1;1R")
+    def _read(self, seconds: float = 0.1) -> bool:
+        """Read what is there; return whether there was something."""
+        if not select.select([self._near], [], [], seconds)[0]:
+            return False
+        try:
+            read = os.read(self._near, 65536)
+        except OSError:  # nobody holds the far end any more
+            time.sleep(0.02)
+            return False
+        self.output += read
+        # A prompt waits for the position of the cursor.
+        if self.output.endswith(b"\x1b[6n"):
+            self.type("\x1b[1;1R")
+        return bool(read)

@@ -234,9 +234,10 @@ async def test_bytes_that_are_no_text_become_replacement_signs(keys: PipeInput) 
 async def test_ctrl_c_puts_a_draft_away_and_up_brings_it_back(keys: PipeInput) -> None:
     line = composer()
     reading = asyncio.ensure_future(line.read())
-    keys.send_text("my draft\x03")
-    await asyncio.sleep(0.2)
-    assert line.draft == ""
+    keys.send_text("my draft")
+    await until(lambda: line.draft == "my draft")
+    keys.send_text("\x03")
+    await until(lambda: line.draft == "")
     keys.send_text("\x1b[A\r")
     async with asyncio.timeout(60):
         assert await reading == "my draft"

@@ -89,7 +89,7 @@ def test_an_unknown_outcome_is_neither_approved_nor_denied(
     assert ended.code == 2
     assert "its outcome is unknown" in ended.err
     assert f"Settle it: sandbur settle {session_id} {call_id}" in ended.err
-    assert len(ended.err.splitlines()) == 1
+    assert ended.err.splitlines()[1:] == [f"Resume with: sandbur -r {session_id}"]
     assert effects(command) == 1
 
 
