@@ -45,11 +45,11 @@ async def propose_user_command(
 
     It is the command after a `!` in `masked`, or `own`, which the text `masked` describes.
     """
-    shown = masked
+    user_input = masked
     if own is None:
         tool, command = find_shell_tool(ports.toolbox), parse_shell_command(masked) or ""
         assert tool is not None, "a session without a shell tool got a shell command"
-        own, shown = OwnCall(tool.spec.name, _arguments(tool, command)), f"!{command}"
+        own, user_input = OwnCall(tool.spec.name, _arguments(tool, command)), f"!{command}"
     use = ToolUse(
         call_id=find_free_id("own", state, ports),
         tool=own.tool,
@@ -59,7 +59,7 @@ async def propose_user_command(
     call = await propose_own(use, ports, state, origin)
     ports.emit(ToolRequested(call.call_id, call.tool, call.arguments))
     return {
-        "user_input": shown,
+        "user_input": user_input,
         "chat_history": state.chat_history,
         "pending_tool_calls": (call,),
         # An older program has no transition in its graph that leads to the call.

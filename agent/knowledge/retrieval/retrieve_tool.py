@@ -133,19 +133,19 @@ def _load_pictures(
 
 
 def format_passages(
-    passages: Sequence[Passage], notices: Sequence[str], cwd: Path, shown: Sequence[str] = ()
+    passages: Sequence[Passage], notices: Sequence[str], cwd: Path, pictures: Sequence[str] = ()
 ) -> str:
     """Return the text for the model: each passage after its place and the start of its source's SHA-256.
 
-    `shown` are the digests of the pictures that the model gets with the text, in their order.
+    `pictures` are the digests of the pictures that the model gets with the text, in their order.
     """
     parts: list[str] = []
     room = _MOST_RESULT_CHARS
     for passage in passages:
         head = f"{passage.cite(cwd)} {passage.title}".rstrip()
         notes = [note] if (note := _NOTES.get(passage.state)) else []
-        if passage.digest in shown:
-            notes.append(f"It is picture {shown.index(passage.digest) + 1} of those below.")
+        if passage.digest in pictures:
+            notes.append(f"It is picture {pictures.index(passage.digest) + 1} of those below.")
         lines = (f"{head} (sha256 {passage.digest[:_DIGEST_CHARS]})", *notes, passage.text)
         part = "\n".join(lines)
         room -= len(part)

@@ -9,7 +9,7 @@ from itertools import pairwise
 from posixpath import basename
 
 from ....actions.tools.shell.language.parser import Redirection, ShellReader, SimpleCommand
-from .inner_commands.given_texts import find_given_texts, find_told_texts, git_subcommand_at
+from .inner_commands.given_texts import find_commands_in_input, find_given_texts, git_subcommand_at
 from .inner_commands.sed_scripts import sed_may_run
 from .inner_commands.variables import find_text_of_variable, makes_programs_run
 from .inner_commands.wrappers import find_wrapped_commands
@@ -175,7 +175,7 @@ def _texts(seen: SeenCommand, sight: Sight) -> Iterator[str]:
     for text, at in find_given_texts(seen.words):
         yield from _text_of(seen, at, sight, text)
     for redirection in seen.redirections:
-        yield from find_told_texts(program, redirection.text)
+        yield from find_commands_in_input(program, redirection.text)
     if program in _SETS_VARIABLES:
         for name, equals, value in (word.partition("=") for word in seen.words[1:]):
             yield from _text_of_variable(name, value, sight) if equals else ()

@@ -79,8 +79,8 @@ def load_text(
     text = flatten_message(message, hidden)
     if message is None or not message.tool_results or not text:
         return text
-    shown = (one for one in message.tool_results if one.tool not in hidden and not one.put_away)
-    outputs = (load_output(database, session_id, one.call_id) for one in shown)
+    visible = (one for one in message.tool_results if one.tool not in hidden and not one.put_away)
+    outputs = (load_output(database, session_id, one.call_id) for one in visible)
     wholes = [one[:_MOST_OUTPUT_BYTES].decode("utf-8", "replace") for one in outputs if one]
     return "\n".join([text, *(one[:MOST_OUTPUT_CHARS] for one in wholes)])
 

@@ -138,8 +138,8 @@ class Approvals:
         lines = [*body, *change_lines(about.plan_changes), *self._facts(about), *others]
         word, name = tool_word(calls[place].tool), one_line(calls[place].tool)
         heading = "The model proposes a plan" if about.is_plan else f"{word} wants to run"
-        shown_name = name if name != word or about.is_plan else ""
-        self._questions.show(f"{heading}{count}", lines, shown_name)
+        title = name if name != word or about.is_plan else ""
+        self._questions.show(f"{heading}{count}", lines, title)
 
     def _body(self, call: PendingCall, about: ApprovalContext) -> list[Line]:
         return [*preview(call.tool, call.arguments, self._cwd), *change_lines(about.changes)]

@@ -31,7 +31,7 @@ from .command import DONE, EditorContext, SlashContext, SlashOffer, SlashResult,
 
 _BAR_CELLS = 20
 _MOST_SHOWN, _MOST_MESSAGE_CHARS = 20, 600
-"""How many messages of a compression are shown at once, and how much of each."""
+"""The most messages of a compression that are printed at once, and the most characters of each."""
 _MOST_NUMBER = 1_000_000
 _NOTHING_FOUND = "Nothing in memory or since the session began matches. Try other words."
 _SPEAKERS = {"user": "you", "assistant": "agent", "tool": "result"}

@@ -168,8 +168,8 @@ def _example(line: str, what: str, longest: int) -> str:
     beside = f"  {line:<{longest}}  # {what}" if what else f"  {line}"
     if len(beside) < window_width():
         return beside
-    shown = _wrap_command(line)
-    return f"{_fill(what, '  # ', '  # ')}\n{shown}" if what else shown
+    wrapped = _wrap_command(line)
+    return f"{_fill(what, '  # ', '  # ')}\n{wrapped}" if what else wrapped
 
 
 def _wrap_command(line: str) -> str:

@@ -92,8 +92,8 @@ class AnswerView:
         """Return the rows of the open block that are printed now, and the rows that may still change."""
         *ended, block = self._splitter.open_parts
         block = cut_undecided(block)
-        shown = preview(block, self.code_theme, self.find_links(block))
-        rows = self._live.rows(shown) if block.strip() else []
+        formatted = preview(block, self.code_theme, self.find_links(block))
+        rows = self._live.rows(formatted) if block.strip() else []
         first = [row for part in ended for row in [*self._live.rows(self._render(part)), ScreenRow()]]
         if not self._is_begun_by([*first, *rows]):
             return [], [*first, *rows]

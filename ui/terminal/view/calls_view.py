@@ -103,7 +103,7 @@ class CallsView:
             call.add(event.chunk)
 
     def finish(self, event: ToolFinished) -> None:
-        """Print the outcome, and the result as far as it is shown. A call that a tool made is printed below
+        """Print the outcome, and the visible part of the result. A call that a tool made is printed below
         the call of the tool, as soon as that call ends.
         """
         self._running.pop(event.call_id, None)

@@ -90,7 +90,7 @@ class Search:
             counts.update(counted)
             is_complete = is_complete and was_complete
         names = await asyncio.to_thread(self._select_text_files, sorted(counts))
-        listed, unshown = _split_at_limit(names, counts, limit)
+        listed, unlisted = _split_at_limit(names, counts, limit)
         files: list[FileMatches] = []
         for at in range(0, len(listed), ripgrep.MOST_OPEN):
             batch = listed[at : at + ripgrep.MOST_OPEN]
@@ -100,7 +100,7 @@ class Search:
             files += found
             is_complete = is_complete and was_complete
         files = _limit_lines(files, counts, limit)
-        return SearchResult(files + [FileMatches(name, counts[name], ()) for name in unshown], is_complete)
+        return SearchResult(files + [FileMatches(name, counts[name], ()) for name in unlisted], is_complete)
 
     async def _find_with_worker(self, pattern: str, paths: Sequence[str], limit: int) -> SearchResult:
         header = json.dumps({"pattern": pattern, "limit": limit}).encode()

@@ -131,7 +131,7 @@ def _texts_in_words(program: str, words: Sequence[str]) -> Iterator[GivenText]:
             yield GivenText(word[5:], at)
 
 
-def find_told_texts(program: str, text: str) -> Iterator[str]:
+def find_commands_in_input(program: str, text: str) -> Iterator[str]:
     """Yield the commands of the shell in a text on the standard input of a program with its own language."""
     if program in _TALKS:
         found = map(_ESCAPE.fullmatch, text[:_MAX_TALK_CHARS].split("\n"))

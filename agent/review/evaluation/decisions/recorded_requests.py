@@ -63,8 +63,8 @@ class ModelDecision(BaseModel):
     @property
     def summary(self) -> str:
         """The calls, or else the text, in one line."""
-        shown = "; ".join(call.text for call in self.calls) or " ".join(self.text.split())
-        return shown if len(shown) <= _LAST_CHARS else f"{shown[:_LAST_CHARS]}…"
+        summary = "; ".join(call.text for call in self.calls) or " ".join(self.text.split())
+        return summary if len(summary) <= _LAST_CHARS else f"{summary[:_LAST_CHARS]}…"
 
 
 class Agreement(NamedTuple):

@@ -51,7 +51,7 @@ async def run_versions(command: EvalCommand) -> EvaluationResult:
 
 
 def _list_kept_words(line: Sequence[str]) -> Iterator[str]:
-    """Yield the words of the command line without the flags that each version gets anew."""
+    """Yield the words of the command line without the flags that differ for each version."""
     words = iter(line)
     for one in words:
         flag, equals, _ = one.partition("=")
