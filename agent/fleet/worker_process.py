@@ -6,13 +6,14 @@ import hashlib
 import json
 import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import IO, Any, Literal
+
+from ...state.process.installation import make_own_command
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 _STEADY_S = 60.0
@@ -45,7 +46,7 @@ class WorkerOrder:
 
     def make_command(self) -> list[str]:
         """Return the command line. The store is in the environment: its URL may have a password."""
-        words = [sys.executable, "-m", "sandbur.ui", "worker", "--until-stdin-ends"]
+        words = make_own_command("worker", "--until-stdin-ends")
         for agent in self.agents:
             words += ["--agent", agent]
         words += ["--concurrency", str(self.concurrency)]

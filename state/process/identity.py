@@ -40,6 +40,12 @@ def is_process_gone(owner: str) -> bool:
     return read_process_start(int(pid)) != since
 
 
+def read_pid(owner: str) -> int:
+    """Return the process id in the name of a runner; 0 if there is none."""
+    parts = owner.split(":")
+    return int(parts[1]) if len(parts) == 4 and parts[1].isdigit() else 0
+
+
 def is_process_here(owner: str) -> bool:
     """Return whether the process of a runner is, or was, on this machine."""
     return owner.split(":")[0] == os.uname().nodename

@@ -1,4 +1,4 @@
-"""Determines how Sandbur was installed, and which command installs an extra."""
+"""Determines how Sandbur was installed, how it starts itself, and which command installs an extra."""
 
 import json
 import shlex
@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+OWN_MODULE = ("-P", "-m", "sandbur")
+"""The arguments with which an interpreter runs the command. A wheel, an editable installation and a checkout
+all have this module, and with `-P` nothing is imported from the folder in which the process starts.
+"""
 _CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def make_own_command(*words: str) -> list[str]:
+    """Return the command line that runs `sandbur` with these words in the interpreter of this process."""
+    return [sys.executable, *OWN_MODULE, *words]
 
 
 def make_install_command(extra: str) -> str:

@@ -5,7 +5,7 @@ import logging
 import os
 import resource
 import secrets
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -35,13 +35,13 @@ from .access.token_book import ForeignTokens, TokenBook
 from .app import make_app
 from .command import ServeCommand
 from .facades.openai.errors import OpenAiErrors
+from .own_workers import OwnWorkers
 from .routes.table import ROUTES
 from .service import MOST_STREAMS, Service
 from .session_runner import SessionRunner
 from .streams.session_feed import SessionFeeds
 
 _STREAMS_END_S, _LOOK_S = 3.0, 0.05
-_WORKERS_END_S = 30.0
 _DEFAULT_AGENT = "default"
 _WANTED_FILES = 8192
 _OTHER_FILES = 200
@@ -59,14 +59,15 @@ class SignalFreeServer(Server):
 async def serve(command: ServeCommand) -> int:
     """Serve until a signal comes; return its exit code."""
     settings = load_settings(read_overrides(command), os.environ)
-    processes = _make_workers(command, settings)
+    order = _order_workers(command, settings)
     agents = _open_agents(command, settings)
     make_private(settings.home)
     store = Store.open(settings.store, settings.tenant, tell_notice, settings.durability, settings.home)
+    workers = OwnWorkers([WorkerProcess(order) for _ in range(command.workers or 0)], store.database)
     try:
         with listen(command.host, command.port, "serve") as listener:
             own_token = None if command.oidc else _make_own_token(store, is_loopback(listener))
-            service = _make_service(command, settings, store, agents, own_token)
+            service = _make_service(command, settings, store, agents, own_token, workers)
             guard = ServerGuard(
                 make_app(service, ROUTES),
                 service.tokens,
@@ -81,16 +82,15 @@ async def serve(command: ServeCommand) -> int:
             server = SignalFreeServer(_configure(OpenAiErrors(guard), most_connections))
             address = address_of(listener)
             line = f"Serving {address}?token={own_token}" if own_token else f"Serving {address}"
-            for process in processes:
-                process.start()
+            workers.start()
             return await _serve_until_stopped(service, server, listener, line)
     finally:
-        await asyncio.to_thread(_end_workers, processes)
+        await asyncio.to_thread(workers.end)
         store.close()
 
 
-def _make_workers(command: ServeCommand, settings: Settings) -> list[WorkerProcess]:
-    """Return the worker processes that the server starts. Raises `UsageError`."""
+def _order_workers(command: ServeCommand, settings: Settings) -> WorkerOrder:
+    """Return what each worker process of the server does. Raises `UsageError` if they cannot do it."""
     if command.workers != 0 and settings.store.startswith("memory:"):
         raise UsageError("Workers need a store that other processes open.", "Name one: --store URL")
     if files := [source for source in command.agents if ":" not in source and command.workers]:
@@ -98,19 +98,9 @@ def _make_workers(command: ServeCommand, settings: Settings) -> list[WorkerProce
             f"The workers of a server run agents of programs, not the agent file {files[0]}.",
             "Make it a variable: agent = Agent.from_file(...), and name it as MODULE:NAME",
         )
-    order = WorkerOrder(
+    return WorkerOrder(
         settings.store, settings.tenant, str(settings.cwd), tuple(command.agents), command.runs
     )
-    return [WorkerProcess(order) for _ in range(command.workers or 0)]
-
-
-def _end_workers(processes: Sequence[WorkerProcess]) -> None:
-    """Let all workers hand their sessions back; end those that do not in time."""
-    for process in processes:
-        process.drain()
-    for process in processes:
-        if not process.wait(_WORKERS_END_S):
-            process.kill()
 
 
 def _open_agents(command: ServeCommand, settings: Settings) -> dict[str, Agent[Any]]:
@@ -171,14 +161,14 @@ def _make_service(
     store: Store,
     agents: dict[str, Agent[Any]],
     own_token: str | None,
+    workers: OwnWorkers,
 ) -> Service:
     feeds = SessionFeeds(store.database)
+    is_embedded = command.workers == 0
     return Service(
         store=store,
         agents=agents,
-        runner=SessionRunner(
-            store, agents, feeds.publish, command.runs, tell_notice, is_embedded=command.workers == 0
-        ),
+        runner=SessionRunner(store, agents, feeds.publish, command.runs, tell_notice, is_embedded, workers),
         feeds=feeds,
         tokens=TokenBook(store.database, own_token, settings.tenant, _make_issuer_tokens(command, settings)),
         audit=AuditTrail(store.database),

@@ -29,6 +29,7 @@ from ...state.store.sessions.record_feed import load_newest_run
 from ...state.store.sessions.session_rows import list_due_runs
 from ...state.store.store import Store
 from .answers import RequestRefused
+from .own_workers import OwnWorkers
 
 OnEvent = Callable[[str, Event], None]
 MOST_ATTACHED_BYTES = 25_000_000
@@ -47,13 +48,15 @@ class SessionRunner:
         concurrency: int,
         on_notice: Callable[[str], None],
         is_embedded: bool = True,
+        workers: OwnWorkers | None = None,
     ) -> None:
         """`agents` are by the name that their sessions record; `on_event` gets every event of every run.
 
-        Unless it is embedded, other processes run the sessions.
+        Unless it is embedded, other processes run the sessions; `workers` are those that the server starts.
         """
         self._agents = agents
         self._is_embedded = is_embedded
+        self._workers = workers
         self._worker = Worker(store, agents, concurrency, on_event=on_event, on_notice=on_notice)
         self._working: asyncio.Task[None] | None = None
 
@@ -72,6 +75,11 @@ class SessionRunner:
         if self._is_embedded:
             self._working = asyncio.ensure_future(self._worker.run())
 
+    async def require_worker(self) -> None:
+        """Raise `RequestRefused` while none of the server's own worker processes runs."""
+        if self._workers is not None:
+            await self._workers.require()
+
     def find_agent(self, name: str) -> Agent[Any]:
         """Return the agent of this name; raises `UsageError` if this server does not have it."""
         if (agent := self._agents.get(name)) is None:
@@ -86,6 +94,7 @@ class SessionRunner:
 
         `instructions` follow the system prompt of the agent.
         """
+        await self.require_worker()
         if await store.database.offload(lambda: store.index.exists(session_id)):
             raise UsageError("A session with this id exists already.", "Choose another id, or none.")
         agent = self.find_agent(name)
@@ -96,6 +105,7 @@ class SessionRunner:
 
         Raises `UsageError` for files that are too large together, or that the session's model cannot take.
         """
+        await self.require_worker()
         await self._require_agent(store, session_id)
         if not isinstance(content, str):
             _require_small(content)
@@ -111,6 +121,7 @@ class SessionRunner:
 
     async def decide(self, store: Store, session_id: str, decisions: Sequence[CallDecision]) -> None:
         """Record decisions about waiting calls and go on; raises `SandburError` if one does not fit."""
+        await self.require_worker()
         if not await self.record(store, session_id, decisions):
             await self.go_on(store, session_id)
 
@@ -129,6 +140,7 @@ class SessionRunner:
 
     async def go_on(self, store: Store, session_id: str) -> None:
         """Let the session run from its last step; raises `SessionHeld` if it runs."""
+        await self.require_worker()
         await self._require_agent(store, session_id)
         await self.wait_until_free(session_id)
         await store.index.make_due(session_id)

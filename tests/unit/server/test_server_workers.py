@@ -63,6 +63,23 @@ def test_a_killed_worker_is_replaced_and_no_worker_outlives_the_server(
     wait_until(lambda: not find_processes("--until-stdin-ends") & find_processes(str(tmp_path)), PATIENCE_S)
 
 
+def test_requests_are_refused_while_no_worker_can_start_and_accepted_when_one_does(tmp_path: Path) -> None:
+    is_broken = "if '--until-stdin-ends' in sys.argv: raise SystemExit('no worker today')"
+    (tmp_path / "bot.py").write_text(f"import sys\n{is_broken}\n{BOT}")
+    words = ("--agent", "bot:agent", "--workers", "1", "-C", str(tmp_path))
+    with serve(tmp_path, *words, env={"PYTHONPATH": PYTHONPATH, "SANDBUR_LEASE_S": "4"}) as server:
+        refused = server.ask("POST", "/v1/sessions", {"session_id": "s1", "message": "s1"})
+        assert (refused.status, refused.json["error"]["type"]) == (503, "no_worker")
+        assert server.ask("GET", "/v1/sessions/s1").status == 404
+        assert server.ask("GET", "/readyz").status == 503
+        said = {"model": "bot:agent", "messages": [{"role": "user", "content": "s2"}]}
+        assert server.ask("POST", "/v1/chat/completions", said).status == 503
+        (tmp_path / "bot.py").write_text(BOT)
+        wait_until(lambda: server.ask("GET", "/readyz").status == 200, PATIENCE_S)
+        server.begin("s1", "s1")
+        server.wait_for("s1", "done")
+
+
 @pytest.mark.parametrize(
     ("line", "problem"),
     [

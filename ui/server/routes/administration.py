@@ -22,9 +22,10 @@ async def check_health(request: ApiRequest) -> forms.HealthAnswer:
 
 
 async def check_readiness(request: ApiRequest) -> forms.HealthAnswer:
-    """Answer that the store can be read and that the server is not draining."""
+    """Answer that the store can be read, that a worker runs and that the server is not draining."""
     if request.service.feeds.is_draining:
         raise RequestRefused(503, "draining", "The server ends.")
+    await request.service.runner.require_worker()
     try:
         async with asyncio.timeout(_READY_S):
             await request.store.database.offload(lambda: request.store.database.query("SELECT 1"))

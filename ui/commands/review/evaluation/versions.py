@@ -14,6 +14,7 @@ from .....agent.config.settings import load_extensions
 from .....agent.review.evaluation import evaluations_folder
 from .....agent.review.evaluation.measures.result import EvaluationResult, join_results
 from .....state.errors import SandburError, UsageError
+from .....state.process.installation import OWN_MODULE
 from ....cli.open_session import read_overrides
 from ....terminal.terminal import say
 from ....terminal.text.sanitize import one_line, plain
@@ -42,7 +43,7 @@ async def run_versions(command: EvalCommand) -> EvaluationResult:
             say(plain(one_line(f"Runs with Sandbur {version} of {python}.")))
         store = f"sqlite:///{folder / f'sandbur-{_keep_letters(version)}.db'}"
         words = [*_list_kept_words(command.line), "--json", "-q", "--name", name]
-        text = await _start(python, ["-m", "sandbur.ui", *words], SANDBUR_STORE=store)
+        text = await _start(python, [*OWN_MODULE, *words], SANDBUR_STORE=store)
         try:
             found[python] = EvaluationResult.from_json(json.loads(text))
         except ValueError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-import sys
 import tempfile
 import time
 import uuid
@@ -23,6 +22,7 @@ from .....agent.config.settings import Settings
 from .....agent.review.trials.outcome import end_trial
 from .....agent.review.trials.trial import Trial, TrialPlace
 from .....state.process.cancellation import run_to_end
+from .....state.process.installation import make_own_command
 from ....headless.json_output import encode
 from ....terminal.terminal import is_interactive, put, say
 from ....terminal.text.sanitize import one_line, plain
@@ -128,7 +128,7 @@ async def _run_one(
     place = TrialPlace(settings.home, trial.id)
     more = ["-p", "-q", "--output-format", "json", *(("-m", attempt.model) if attempt.model else ())]
     words = begin_words(command, settings, trial, *more)
-    program = (sys.executable, "-P", "-m", "sandbur", *words)
+    program = make_own_command(*words)
     process = await asyncio.create_subprocess_exec(
         *words_inside(place, trial, program),
         env=make_environment(trial, begins=True), cwd="/", stdin=asyncio.subprocess.DEVNULL,

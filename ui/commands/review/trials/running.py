@@ -20,6 +20,7 @@ from .....agent.review.trials.making import MadeTrial, TrialRequest, make_trial
 from .....agent.review.trials.outcome import end_trial, find_outside_effects
 from .....agent.review.trials.trial import MOUNT_NAME, VARIABLE, Trial, TrialPlace, remove_unfinished
 from .....state.errors import SandburError, UsageError
+from .....state.process.installation import make_own_command
 from .....state.store.store import Store
 from ....cli.open_session import read_overrides
 from ....terminal.terminal import is_interactive, say
@@ -120,7 +121,7 @@ async def run_inside(
     place: TrialPlace, trial: Trial, words: Sequence[str], begins: bool = False, cwd: Path | None = None
 ) -> int:
     """Run `sandbur` with these words in the copy, on this terminal; return its exit code."""
-    program = [sys.executable, "-P", "-m", "sandbur", *words]
+    program = make_own_command(*words)
     environment = make_environment(trial, begins)
     with forward_signals() as running:
         # Ctrl-C reaches every process of the terminal; elsewhere only this process gets the signal.

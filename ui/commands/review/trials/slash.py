@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 import termios
 import uuid
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from .....agent.review.trials.applying.tool import NAME
 from .....agent.review.trials.outcome import find_outside_effects, read_differences
 from .....agent.review.trials.trial import Trial, TrialPlace, find_trial, list_trials
 from .....state.errors import UsageError
+from .....state.process.installation import make_own_command
 from ....chat.slash.command import DONE, SlashContext, SlashOffer, SlashResult, tell, warn
 from ....terminal.drive import ctrl_c_left_alone
 from ....terminal.text.diffs import Line, number_diff
@@ -163,7 +163,7 @@ def _make_words(context: SlashContext, task: str) -> list[str]:
 
 async def _run_on_terminal(context: SlashContext, words: Sequence[str], trial_id: str) -> int:
     """Run `sandbur` with these words on this terminal; return its exit code. It ends with this process."""
-    program = [sys.executable, "-P", "-m", "sandbur", *words]
+    program = make_own_command(*words)
     cwd = Path(context.session.settings.cwd)
     with ctrl_c_left_alone(), _kept_terminal():
         process = await asyncio.create_subprocess_exec(
