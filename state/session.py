@@ -1,5 +1,7 @@
 """The settings of a session, and the view of a session for other processes."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import re
@@ -219,6 +221,15 @@ class SessionSettings(Record):
     def is_repetition(self) -> bool:
         """Return whether the session is a workflow that repeats a failing agent, and has the agent's name."""
         return self.model == _REPETITION
+
+    @property
+    def has_permissions(self) -> bool:
+        """Return whether the settings allow calls that would ask otherwise."""
+        return self != self.without_permissions()
+
+    def without_permissions(self) -> SessionSettings:
+        """Return the settings without rules that allow, added folders and domains, in interactive mode."""
+        return self.model_copy(update={"mode": "interactive", "allow": (), "add_dirs": (), "allow_net": ()})
 
     @property
     def digest(self) -> str:

@@ -66,7 +66,7 @@ async def send_message(store: Store, session_id: str, content: UserContent) -> W
     that. Raises `UsageError` for an empty message, a command, and a session that no worker can run, and
     `SessionNotFound`.
     """
-    settings = await store.database.offload(partial(store.index.settings, session_id))
+    settings, _ = await store.database.offload(partial(store.open_settings, session_id))
     lane = _require_lane(store, session_id, settings)
 
     def ask(newest: int) -> list[Statement]:

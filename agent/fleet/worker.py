@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ...actions.ports.events import Event, RunFinished
 from ...state.conversation.messages import UserContent
 from ...state.databases.database import ignore_notice
-from ...state.errors import SandburError, StoreError, UsageError
+from ...state.errors import SandburError, SettingsChanged, StoreError, UsageError
 from ...state.process.cancellation import run_to_end
 from ...state.process.clock import format_time
 from ...state.process.crashpoints import reach
@@ -279,7 +279,8 @@ class Worker:
         now = self._store.database.now()
         if error is not None or (finished is not None and finished.status == "error"):
             attempts = claimed.attempts + 1
-            is_last = attempts >= MOST_ATTEMPTS
+            # Settings that somebody changed do not change back by another try.
+            is_last = attempts >= MOST_ATTEMPTS or isinstance(error, SettingsChanged)
             status = "failed" if is_last else "error"
             pause_s = min(_FIRST_PAUSE_S * 2 ** (attempts - 1), _LONGEST_PAUSE_S)
             wake_at = "" if is_last else format_time(now + timedelta(seconds=pause_s))
