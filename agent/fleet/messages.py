@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -45,7 +44,7 @@ async def create_session(
     placed = {"needs": check_needs(needs), "priority": check_priority(priority)}
     runtime = open_runtime(agent, name, store, os.environ if env is None else env)
     try:
-        session = await runtime.create(session_id or str(uuid.uuid4()), labels={**(labels or {}), **placed})
+        session = await runtime.create(session_id, labels={**(labels or {}), **placed})
         settings = session.settings
         if instructions:
             more = masker_for(os.environ, Path(settings.cwd)).text(encodable(instructions))

@@ -16,7 +16,7 @@ from ...actions.ports import UserInput
 from ...state.application import ApplicationState
 from ...state.conversation.messages import UserContent
 from ...state.errors import ConfigError, DamagedRecords, UnknownTool, UsageError, to_exhausted
-from ...state.session import InboxKind, OutputSchema, SessionSettings, WaitingMessage
+from ...state.session import InboxKind, OutputSchema, SessionSettings, WaitingMessage, check_session_id
 from ...state.store.store import Store
 from ..config.data_folder import make_private
 from ..config.load import load_settings
@@ -167,7 +167,7 @@ class Runtime:
         """
         await self._take_turns()
         definition = self._with_person(self._definition or PLAIN)
-        session_id = session_id or str(uuid.uuid4())
+        session_id = str(uuid.uuid4()) if session_id is None else check_session_id(session_id)
         model, notices = self._choose_model(or_demo)
         place = SessionPlace(session_id, self.settings.cwd)
         system, more = await session_prompt(place, self.settings.add_dirs, self.env, definition)

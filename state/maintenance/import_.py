@@ -220,7 +220,7 @@ def _check_head(export: ExportFile, name: str, part: SessionPart) -> SessionSett
     """Return the settings. Raises `BadLine` if anything in the head is not valid."""
     number, head = part.place.number, part.head
     has_texts = all(isinstance(head.get(text), str) for text in _TEXTS)
-    if not has_texts or name != name.strip() or not _is_time(head["created_at"]):
+    if not has_texts or name != name.strip() or name.startswith("-") or not _is_time(head["created_at"]):
         raise BadLine(number, "is not a valid session record")
     if head["status"] not in STATUSES:
         raise BadLine(number, "has a status that this version does not know")
