@@ -23,6 +23,7 @@ from ...state.store.sessions.claims import Claimed, WorkerClaims, WorkerProfile
 from ...state.store.sessions.lanes import CHANNEL, check_labels, make_agent_key
 from ...state.store.sessions.listing import read_beat_s
 from ...state.store.sessions.record_feed import load_newest_run
+from ...state.store.sessions.sealed_limits import make_limit_error
 from ...state.store.store import Store
 from .worker_sessions import WorkerSessions
 
@@ -91,6 +92,8 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_draining = False
         self._takes_over_at, self._worker_count = 0.0, 1
+        self._told_of: set[str] = set()
+        """The tenants with a changed quota that the operator knows of."""
         self._interrupted: set[str] = set()
         """The sessions whose runs `interrupt` ended, and those whose run was to be stopped when its worker
         died.
@@ -174,6 +177,12 @@ class Worker:
         reach("stop_noticed")
         await self.interrupt(session_id)
 
+    def _tell_of_changed_quotas(self) -> None:
+        for tenant in self._claims.changed_quotas - self._told_of:
+            error = make_limit_error("quota", tenant)
+            self._on_notice(f"{error.message} None of its sessions is claimed. {error.hint}")
+        self._told_of = set(self._claims.changed_quotas)
+
     async def _tell_of_held_back(self) -> None:
         for tenant, count in (await _run_in_thread(self._claims.count_held_back)).items():
             many = "1 session" if count == 1 else f"{count} sessions"
@@ -193,6 +202,7 @@ class Worker:
                 self._interrupted |= await _run_in_thread(partial(self._claims.find_stopped_before, claimed))
         except StoreError as error:
             self._on_notice(f"No session was claimed: {error.message}")
+        self._tell_of_changed_quotas()
         for one in claimed:
             self._running[one.session_id] = None
             task = asyncio.ensure_future(self._work(one))

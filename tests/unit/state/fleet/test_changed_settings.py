@@ -1,20 +1,29 @@
 """Whatever the gate, a worker or a server reads of a session's row, a change from outside keeps it closed."""
 
 import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from support.commands.command import Command
+from support.stores.tampering import chain_again
 from support.stores.waiting import AGENT
 from test_worker import Fleet, make_agent
 
 from sandbur import Agent, tool
 from sandbur.agent.fleet.messages import send_message
 from sandbur.agent.fleet.worker_sessions import open_runtime
-from sandbur.state.errors import SandburError, SettingsChanged
+from sandbur.state.errors import SandburError, SettingsChanged, StoreError
 from sandbur.state.maintenance.verify import audit, audit_all
 from sandbur.state.session import SessionSettings
+from sandbur.state.store.seals import KeySealer
+from sandbur.state.store.sessions.budgets import BudgetRows
+from sandbur.state.store.sessions.claims import write_quota
+from sandbur.state.store.sessions.sealed_limits import list_changed_limits
+from sandbur.state.store.sessions.settings_proof import record_settings
 from sandbur.state.store.store import Store
 from sandbur.testing import ToolCall
 
@@ -218,15 +227,118 @@ async def test_a_session_that_moved_to_another_tenant_is_not_opened_there(fixed:
     assert breach.problem.endswith(": tenant")
 
 
-async def test_a_session_that_never_ran_and_a_fork_are_sealed_as_they_were_created(
-    store: Store, tmp_path: Path
-) -> None:
+async def test_a_session_that_never_ran_is_sealed_as_it_was_created(store: Store, tmp_path: Path) -> None:
     fleet = Fleet(store, make_agent(tmp_path, lambda request: ToolCall("none")))
     await fleet.add("s")
-    for session_id in ("s",):
-        [(text,)] = store.database.query("SELECT settings FROM sessions WHERE id = ?", (session_id,))
-        settings = json.dumps({**json.loads(text), "allow": ["run_shell_command"]})
-        sql = "UPDATE sessions SET settings = ? WHERE id = ?"
-        store.database.commit([(sql, (settings, session_id))])
-        with pytest.raises(SettingsChanged, match="allow"):
-            await send_message(store, session_id, "hello")
+    [(text,)] = store.database.query("SELECT settings FROM sessions WHERE id = 's'")
+    settings = json.dumps({**json.loads(text), "allow": ["run_shell_command"]})
+    store.database.commit([("UPDATE sessions SET settings = ? WHERE id = 's'", (settings,))])
+    with pytest.raises(SettingsChanged, match="allow"):
+        await send_message(store, "s", "hello")
+
+
+CHANGED_LIMITS = {
+    "another value": ("UPDATE quotas SET most_running = 9", "UPDATE budgets SET tokens_per_minute = 900"),
+    "removed": ("DELETE FROM quotas", "DELETE FROM budgets"),
+    "removed with its code": (
+        "DELETE FROM quotas",
+        "DELETE FROM budgets",
+        "DELETE FROM meta WHERE name LIKE 'limit:%'",
+    ),
+    "changed, and its code removed": (
+        "UPDATE quotas SET most_running = 9",
+        "UPDATE budgets SET requests_per_minute = 900",
+        "DELETE FROM meta WHERE name LIKE 'limit:%'",
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGED_LIMITS)
+async def test_a_changed_limit_stops_what_it_limits_until_it_is_set_again(
+    store: Store, tmp_path: Path, change: str
+) -> None:
+    store.database.sealer = KeySealer(tmp_path / "key", store.name)
+    fleet = Fleet(store, make_agent(tmp_path, lambda request: "heard"))
+    await fleet.add("s", "hello")
+    budgets = BudgetRows(store.database)
+    write_quota(store.database, "", 1)
+    budgets.write("scripted", 5, 600)
+    assert list(list_changed_limits(store.database)) == []
+    store.database.commit([(sql, ()) for sql in CHANGED_LIMITS[change]])
+    await fleet.worker().run(once=True)
+    assert (fleet.head("s")[0], fleet.results("s")) == ("new", [])
+    assert "The quota of tenant default was changed outside of Sandbur." in fleet.notices[0]
+    with pytest.raises(StoreError, match="The budget of the model scripted was changed outside"):
+        budgets.find("scripted/model", "scripted")
+    if "DELETE FROM meta WHERE name LIKE 'limit:%'" not in CHANGED_LIMITS[change]:
+        assert list(list_changed_limits(store.database)) == [("quota", ""), ("budget", "scripted")]
+    write_quota(store.database, "", 0)
+    budgets.write("scripted", 0, 600)
+    await fleet.worker().run(once=True)
+    assert fleet.results("s") == ["heard"]
+    assert list(list_changed_limits(store.database)) == []
+
+
+async def test_a_forged_record_of_settings_does_not_pass_with_a_key(store: Store, tmp_path: Path) -> None:
+    """Somebody who writes the store changes the row, and the record that should prove it, and its chain."""
+    home = tmp_path / "key"
+    store.database.sealer = KeySealer(home, store.name)
+    fixed = Fixed(store, make_agent(tmp_path, lambda request: "heard"))
+    await fixed.begin()
+    [(n, body)] = store.database.query("SELECT n, body FROM traces WHERE event = 'run_began'")
+    allow = next(one for one in fixed.list_changes() if one.name == "allow")
+    forged = SessionSettings.model_validate_json(allow.value)
+    record = json.loads(body) | {"settings_sha256": forged.digest}
+    record["settings"] = record_settings(forged, "").model_dump(mode="json")
+    fixed.write(allow, allow.value)
+    store.database.commit([("UPDATE traces SET body = ? WHERE n = ?", (json.dumps(record), n))])
+    runtime = open_runtime(fixed.agent, AGENT, store, {})
+    with pytest.raises(SettingsChanged, match="allow"):
+        await runtime.resume("s")
+    store.database.commit([("DELETE FROM quarantine", ())])
+    chain_again(store, "s")
+    store.forget("s")
+    opened = await runtime.resume("s")
+    assert opened.settings.allow == ()
+    assert any("do not prove its rules" in notice for notice in opened.notices)
+    await runtime.aclose(closes_store=False)
+
+
+async def test_a_person_at_a_terminal_goes_on_without_the_rules(fixed: Fixed) -> None:
+    allow = next(one for one in fixed.list_changes() if one.name == "allow")
+    fixed.write(allow, allow.value)
+    runtime = open_runtime(fixed.agent, AGENT, fixed.store, {})
+    runtime.accepts_changed = True
+    opened = await runtime.resume("s")
+    assert (opened.settings.allow, opened.state.execution_mode) == ((), "interactive")
+    assert any("changed outside of Sandbur: allow" in notice for notice in opened.notices)
+    async for _ in opened.send("go on"):
+        pass
+    await runtime.aclose(closes_store=False)
+    assert not audit(fixed.store.database, ["s"]).breaches
+    fixed.store.forget("s")
+    assert await fixed.open_each_way() == [f"{way} opened it" for way in ("resume", "send", "steer", "fork")]
+    user = next(one for one in fixed.list_changes() if one.name == "user")
+    fixed.write(user, user.value)
+    runtime.accepts_changed = True
+    with pytest.raises(SettingsChanged, match="user"):
+        await runtime.resume("s")
+
+
+@pytest.mark.slow
+def test_the_command_names_the_settings_and_runs_nothing(command: Command) -> None:
+    begun = command.run("-p", "hello", "-m", "demo", "--output-format", "json").result["session_id"]
+    with closing(sqlite3.connect(command.folder / "data" / "sandbur.db")) as database:
+        [(text,)] = database.execute("SELECT settings FROM sessions")
+        changed = json.dumps({**json.loads(text), "allow": ["run_shell_command"], "sandbox": "auto"})
+        database.execute("UPDATE sessions SET settings = ?", (changed,))
+        database.commit()
+    ended = command.run("-p", "run touch made", "-r", begun, "--output-format", "json")
+    assert (ended.code, ended.result["error"]["code"]) == (1, "settings_changed")
+    assert "changed outside of Sandbur: allow, sandbox." in ended.err
+    assert not (command.folder / "made").exists()
+    assert command.run("fork", begun).code == command.run("steer", begun, "hello").code == 1
+    for words in (("sessions", "verify", begun), ("doctor",)):
+        ended = command.run(*words)
+        assert ended.code == 1
+        assert "its records contain: allow, sandbox" in " ".join(ended.out.split())
