@@ -220,7 +220,7 @@ class Runtime:
         dependencies of a program.
         """
         await self._take_turns()
-        self.store.open_settings(session_id, self.accepts_changed)
+        self.store.index.settings(session_id)
         is_held = self.store.index.is_held(session_id)
         given = session_id, needs_model, variables, deps
         damages: list[str] = []

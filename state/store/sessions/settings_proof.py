@@ -172,13 +172,15 @@ def _compare(database: Database, session_id: str) -> SettingsProof:
     if newest is None:
         return SettingsProof(tuple(found), False)
     if recorded is not None:
-        found |= dict.fromkeys(_compare_fields(row, settings, recorded))
-        if newest.settings_sha256 != settings.digest and not found:
-            found[_OTHERS] = None
-        return SettingsProof(tuple(found), True, record)
+        found |= dict.fromkeys(_compare_owners(row, recorded))
     if newest.settings_sha256:
         if newest.settings_sha256 != settings.digest:
-            found |= dict.fromkeys(_compare_conditions(settings, newest) or (_OTHERS,))
+            differing = (
+                _compare_conditions(settings, newest)
+                if recorded is None
+                else _compare_fields(settings, recorded)
+            )
+            found |= dict.fromkeys(tuple(differing) or (_OTHERS,))
         return SettingsProof(tuple(found), True, record)
     conditions = newest.conditions if isinstance(newest, RunBegan) else None
     found |= dict.fromkeys(_compare_conditions(settings, newest))
@@ -199,11 +201,14 @@ def _compare_places(row: _Row, settings: SessionSettings, is_strict: bool) -> It
         yield "tags"
 
 
-def _compare_fields(row: _Row, settings: SessionSettings, recorded: RecordedSettings) -> Iterator[str]:
+def _compare_owners(row: _Row, recorded: RecordedSettings) -> Iterator[str]:
     if row.tenant != recorded.tenant:
         yield "tenant"
     if row.parent != (recorded.parent_id, recorded.parent_seq):
         yield "parent"
+
+
+def _compare_fields(settings: SessionSettings, recorded: RecordedSettings) -> Iterator[str]:
     present = {name: _digest(value) for name, value in _dump(settings).items()}
     for name in sorted(present.keys() | recorded.fields.keys()):
         if present.get(name) != recorded.fields.get(name):

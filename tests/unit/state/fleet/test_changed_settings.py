@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from support.commands.command import Command
+from support.stores.old_stores import PRESENT, STORES, open_store, write_old_store
 from support.stores.tampering import chain_again
 from support.stores.waiting import AGENT
 from test_worker import Fleet, make_agent
@@ -323,6 +324,29 @@ async def test_a_person_at_a_terminal_goes_on_without_the_rules(fixed: Fixed) ->
     runtime.accepts_changed = True
     with pytest.raises(SettingsChanged, match="user"):
         await runtime.resume("s")
+
+
+@pytest.mark.parametrize("statements", [*STORES, PRESENT], ids=lambda path: path.stem)
+def test_sessions_of_older_versions_open_and_no_rule_is_slipped_into_them(
+    tmp_path: Path, statements: Path
+) -> None:
+    store = open_store(write_old_store(statements, tmp_path))
+    sessions = [one for (one,) in store.database.query("SELECT id FROM sessions")]
+    assert sessions
+    for session_id in sessions:
+        store.quarantine_damage(session_id)
+        was = store.open_settings(session_id).settings
+        more = was.model_copy(update={"allow": ("run_shell_command",), "mode": "yolo"}).model_dump_json()
+        sql = "UPDATE sessions SET settings = ? WHERE id = ?"
+        store.database.commit([(sql, (more, session_id))])
+        try:
+            opened = store.open_settings(session_id)
+        except SettingsChanged as error:
+            named = set(error.fields)
+        else:
+            named = {"allow", "mode"} if opened.doubt and not opened.settings.has_permissions else set()
+        assert named >= {"allow"}
+    store.close()
 
 
 @pytest.mark.slow
