@@ -14,7 +14,8 @@ SandburError
 │   ├── SessionMoved         1    another process continued the session since it was read here
 │   ├── SessionNotFound      2    no session with this id
 │   ├── SessionHasFork       1    the session has a fork, which must be deleted first
-│   └── SessionMismatch      1    this graph or schema cannot continue the session
+│   ├── SessionMismatch      1    this graph or schema cannot continue the session
+│   └── SettingsChanged      1    the settings of the session were changed outside of Sandbur
 ├── ModelError               1    the provider failed, and retries did not or would not help
 │   ├── ContextFull          1    the request does not fit into the model's window
 │   ├── Unreachable          1    no server, host name or valid certificate at the provider's address
@@ -141,6 +142,13 @@ def make_damage_error(session_id: str) -> DamagedRecords:
 
 class SessionMismatch(StoreError):
     code = "session_mismatch"
+
+
+class SettingsChanged(StoreError):
+    code = "settings_changed"
+
+    fields: tuple[str, ...] = ()
+    """The names of the changed settings."""
 
 
 class ModelError(SandburError):

@@ -1,5 +1,7 @@
 """The settings of a session, and the view of a session for other processes."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import re
@@ -12,6 +14,7 @@ from .application import ApplicationState, ExecutionMode
 from .application import OutputSchema as OutputSchema
 from .conversation.content import Attachment
 from .conversation.messages import Message, Record, UserContent
+from .errors import UsageError
 from .store.sessions.listing import SessionSummary
 
 SandboxWish = Literal["auto", "required", "off"]
@@ -221,6 +224,15 @@ class SessionSettings(Record):
         return self.model == _REPETITION
 
     @property
+    def has_permissions(self) -> bool:
+        """Return whether the settings allow calls that would ask otherwise."""
+        return self != self.without_permissions()
+
+    def without_permissions(self) -> SessionSettings:
+        """Return the settings without rules that allow, added folders and domains, in interactive mode."""
+        return self.model_copy(update={"mode": "interactive", "allow": (), "add_dirs": (), "allow_net": ()})
+
+    @property
     def digest(self) -> str:
         """Return the digest for the hash chain. Fields that later versions add do not change it."""
         fields = self.model_dump(mode="json", exclude_defaults=True)
@@ -271,6 +283,23 @@ class SessionView:
     state: ApplicationState
     position: str | None
     """The name of the action that ran last; None if there is none."""
+
+
+MOST_ID_CHARS = 64
+
+
+def check_session_id(session_id: str) -> str:
+    """Return the id for a new session; raises `UsageError` for a text that cannot be one.
+
+    A text that begins with a `-` would be a flag in every command that names the session.
+    """
+    plain = session_id.isascii() and all(each.isalnum() or each in "-_.:@" for each in session_id)
+    if not plain or session_id.startswith("-") or not 0 < len(session_id) <= MOST_ID_CHARS:
+        raise UsageError(
+            f"{session_id[:80]!r} cannot be the id of a session.",
+            f"Use up to {MOST_ID_CHARS} letters, digits and any of - _ . : @, and begin with no -",
+        )
+    return session_id
 
 
 MOST_TITLE_CHARS = 60

@@ -63,6 +63,17 @@ class Conditions(Record):
     """Maps a tool to the version that its author set. Tools without a version are not listed."""
 
 
+class RecordedSettings(Record):
+    """What the row of a session contained, so that a later change of the row is found and named."""
+
+    tenant: str = ""
+    parent_id: str | None = None
+    """The session and the step that a fork continues."""
+    parent_seq: int | None = None
+    fields: dict[str, str] = Field(default_factory=dict[str, str])
+    """Maps each setting that is not the usual one to a short digest of its value."""
+
+
 class RunBegan(Record):
     kind: Literal["run_began"] = "run_began"
     action: str
@@ -81,6 +92,8 @@ class RunBegan(Record):
     """The id of the exported trace of this run, 32 hex digits; empty if it was not exported."""
     settings_sha256: str = ""
     """The digest of the session's settings; empty in records of versions that did not store it."""
+    settings: RecordedSettings | None = Field(default=None, exclude_if=partial(is_, None))
+    """The settings field by field; None in records of versions that did not store them."""
 
 
 class SessionImported(Record):
@@ -90,6 +103,15 @@ class SessionImported(Record):
     by: str
     """The person who imported the session, as user@host."""
     settings_sha256: str
+    settings: RecordedSettings | None = Field(default=None, exclude_if=partial(is_, None))
+
+
+class SettingsStored(Record):
+    """The settings of a session that was created without a run, or whose settings changed without one."""
+
+    kind: Literal["settings"] = "settings"
+    settings_sha256: str
+    settings: RecordedSettings
 
 
 _DISCARDED = "The partial answer above is discarded."
@@ -168,5 +190,6 @@ class FlowStarted(Record):
 
 
 TraceRecord = Annotated[
-    RunBegan | ModelCalled | RunEnded | SessionImported | FlowStarted, Field(discriminator="kind")
+    RunBegan | ModelCalled | RunEnded | SessionImported | SettingsStored | FlowStarted,
+    Field(discriminator="kind"),
 ]

@@ -46,6 +46,7 @@ ON_EVERY_DATABASE = (
     "test_worker",
     "test_stop_requests",
     "test_queued_files",
+    "test_changed_settings",
 )
 """The tests of these modules hold for every kind of store; those of the others use SQLite."""
 IN_MEMORY = (

@@ -237,14 +237,14 @@ async def _load_settings(
 
     def load() -> SessionSettings | None:
         if store.index.exists(child_id):
-            return store.index.settings(child_id)
+            return store.open_settings(child_id).settings
         for ancestor in reversed(store.index.ancestors(parent.id)):
             before = child_session_id(ancestor, task.key or call_id)
             if store.index.exists(before):
                 by = store.index.settings(before).spawned_by
                 own = None if by is None else by.model_copy(update={"session_id": parent.id})
                 store.fork(before, child_id, _find_fork_step(store, before, task, call_id), own)
-                return store.index.settings(child_id)
+                return store.open_settings(child_id).settings
         return None
 
     return await store.database.offload(load)

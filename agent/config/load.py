@@ -27,6 +27,7 @@ from .paths import (
     read_whole,
     refuse_if_world_writable,
 )
+from .policy_files import load_machine_policy
 from .setting import Kind, Setting
 from .setting_reader import SettingReader, SettingValue
 from .settings import CONFINING, SETTINGS, Overrides, Settings
@@ -34,6 +35,7 @@ from .values import Values, parse_config, read_environment, read_flags
 
 if TYPE_CHECKING:
     from ..models.providers import ProviderOverride
+    from .machine_policy import MachinePolicy
     from .sources import ProviderTable
 
 _SQLITE = "sqlite:///"
@@ -107,6 +109,9 @@ def load_settings(overrides: Overrides, env: Mapping[str, str], of_project: bool
 
     If `of_project` is false, the folder's own configuration and the installed extensions are not used.
     """
+    machine = load_machine_policy(
+        env, lambda rule, path: _normalize_rule(rule, _Layer(str(path), {}, path.parent), env)
+    )
     cwd = _working_folder(overrides.get("cwd"), env)
     notices: list[str] = []
     user = _user_layer(env, notices)
@@ -127,6 +132,8 @@ def load_settings(overrides: Overrides, env: Mapping[str, str], of_project: bool
     home = data_home(env)
     values = {row.key: _merge_layers(row, layers, env) for row in SETTINGS}
     values["cwd"] = cwd
+    if machine.sandbox_file:
+        values["sandbox"] = "required"
     values["store"] = _store_url(layers, home)
     if values["aliases"]:
         values |= _without_aliases(values)
@@ -141,18 +148,21 @@ def load_settings(overrides: Overrides, env: Mapping[str, str], of_project: bool
         notices=(*notices, *PACKAGES.problems),
         untrusted_config=untrusted,
         untrusted_files=tuple(untrusted_files),
-        sources=_find_sources(layers),
+        sources=_find_sources(layers, machine),
         rule_sources=_rule_sources(layers, env),
+        machine=machine,
     )
 
 
-def _find_sources(layers: Sequence[_Layer]) -> dict[str, tuple[str, ...]]:
+def _find_sources(layers: Sequence[_Layer], machine: MachinePolicy) -> dict[str, tuple[str, ...]]:
     """Return key -> the names of the sources that set it, the strongest first."""
     found: dict[str, tuple[str, ...]] = {}
     for row in SETTINGS:
         names = tuple(layer.name for layer in layers if layer.values.get(row.key) not in (None, []))
         if names:
             found[row.key] = names
+    if machine.sandbox_file:
+        found["sandbox"] = (machine.sandbox_file,)
     return found
 
 

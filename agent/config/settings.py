@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..extensions.registry import PACKAGES, list_shipped
+from .machine_policy import NO_POLICY, MachinePolicy
 from .setting import Declaration, Declared, Flag, Group, Kind, Merge, Setting, insert_rows
 
 if TYPE_CHECKING:
@@ -188,6 +189,9 @@ class Settings(Declared):
     missing."""
     rule_sources: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType({})
     """Pair of `allow`, `ask` or `deny` and a rule -> the names of the sources that contain the rule."""
+
+    machine: MachinePolicy = NO_POLICY
+    """The policy of this machine, which no setting lifts."""
 
     def of(self, key: str) -> Any:
         """Return the value of an extension's setting, or None if the extension is not installed."""

@@ -145,21 +145,26 @@ def check_values(values: Mapping[str, Any], source: str, named: Named, error: ty
 
 def parse_config(content: bytes, path: Path, notices: list[str] | None = None) -> Values:
     """Parse a `config.toml`; raises `ConfigError`. A key with an earlier name is added to `notices`."""
+    values = parse_toml(content, path)
+    _rename_keys(values, path, [] if notices is None else notices)
+    return check_values(values, str(path), lambda key: f"`{key}`", ConfigError)
+
+
+def parse_toml(content: bytes, path: Path) -> dict[str, Any]:
+    """Parse a TOML file; raises `ConfigError`."""
     if content.startswith(b"\xef\xbb\xbf"):
         raise ConfigError(f"{path} starts with a byte order mark (line 1, column 1).", "Save it without one.")
     import tomllib
 
     text = decode_text(content, path)
     try:
-        values = tomllib.loads(text)
+        return tomllib.loads(text)
     except ValueError as error:  # the parser lets the error of a number with thousands of digits pass
         raise ConfigError(
             f"{path} is not valid TOML: {_toml_problem(error, text)}.", "Correct that line."
         ) from None
     except RecursionError:
         raise ConfigError(f"{path} is nested too deeply.", "Simplify it.") from None
-    _rename_keys(values, path, [] if notices is None else notices)
-    return check_values(values, str(path), lambda key: f"`{key}`", ConfigError)
 
 
 def _rename_keys(values: dict[str, Any], path: Path, notices: list[str]) -> None:

@@ -7,11 +7,12 @@ from importlib import import_module
 
 from ...state.errors import SandburError
 from ..config.setting import Setting, insert_rows
-from .extension import Extension
+from .extension import Extension, load
 
 GROUP = "sandbur.extensions"
 """The group of entry points in which installed packages declare their extensions. Each entry point names an
 `Extension`."""
+_DESCRIBE_ERROR = ".agent.session.secrets:describe_error"
 _ROOT = __name__.partition(".")[0]
 SHIPPED = (
     ".agent.history.telemetry",
@@ -99,7 +100,7 @@ class Packages:
                 except SandburError as error:
                     problems.append(f"{what} is left out: {error.message}")
                 except Exception as bug:
-                    problems.append(f"{what} is left out: {type(bug).__name__}: {bug}")
+                    problems.append(f"{what} is left out: {load(_DESCRIBE_ERROR)(bug)}")
         self.problems = tuple(problems)
         return bool(self._found)
 

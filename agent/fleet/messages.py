@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -45,7 +44,7 @@ async def create_session(
     placed = {"needs": check_needs(needs), "priority": check_priority(priority)}
     runtime = open_runtime(agent, name, store, os.environ if env is None else env)
     try:
-        session = await runtime.create(session_id or str(uuid.uuid4()), labels={**(labels or {}), **placed})
+        session = await runtime.create(session_id, labels={**(labels or {}), **placed})
         settings = session.settings
         if instructions:
             more = masker_for(os.environ, Path(settings.cwd)).text(encodable(instructions))
@@ -66,7 +65,7 @@ async def send_message(store: Store, session_id: str, content: UserContent) -> W
     that. Raises `UsageError` for an empty message, a command, and a session that no worker can run, and
     `SessionNotFound`.
     """
-    settings = await store.database.offload(partial(store.index.settings, session_id))
+    settings, _ = await store.database.offload(partial(store.open_settings, session_id))
     lane = _require_lane(store, session_id, settings)
 
     def ask(newest: int) -> list[Statement]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ...actions.ports.events import Event, RunFinished
 from ...state.conversation.messages import UserContent
 from ...state.databases.database import ignore_notice
-from ...state.errors import SandburError, StoreError, UsageError
+from ...state.errors import SandburError, SettingsChanged, StoreError, UsageError
 from ...state.process.cancellation import run_to_end
 from ...state.process.clock import format_time
 from ...state.process.crashpoints import reach
@@ -23,6 +23,7 @@ from ...state.store.sessions.claims import Claimed, WorkerClaims, WorkerProfile
 from ...state.store.sessions.lanes import CHANNEL, check_labels, make_agent_key
 from ...state.store.sessions.listing import read_beat_s
 from ...state.store.sessions.record_feed import load_newest_run
+from ...state.store.sessions.sealed_limits import make_limit_error
 from ...state.store.store import Store
 from .worker_sessions import WorkerSessions
 
@@ -91,6 +92,8 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_draining = False
         self._takes_over_at, self._worker_count = 0.0, 1
+        self._told_of: set[str] = set()
+        """The tenants with a changed quota that the operator knows of."""
         self._interrupted: set[str] = set()
         """The sessions whose runs `interrupt` ended, and those whose run was to be stopped when its worker
         died.
@@ -174,6 +177,12 @@ class Worker:
         reach("stop_noticed")
         await self.interrupt(session_id)
 
+    def _tell_of_changed_quotas(self) -> None:
+        for tenant in self._claims.changed_quotas - self._told_of:
+            error = make_limit_error("quota", tenant)
+            self._on_notice(f"{error.message} None of its sessions is claimed. {error.hint}")
+        self._told_of = set(self._claims.changed_quotas)
+
     async def _tell_of_held_back(self) -> None:
         for tenant, count in (await _run_in_thread(self._claims.count_held_back)).items():
             many = "1 session" if count == 1 else f"{count} sessions"
@@ -193,6 +202,7 @@ class Worker:
                 self._interrupted |= await _run_in_thread(partial(self._claims.find_stopped_before, claimed))
         except StoreError as error:
             self._on_notice(f"No session was claimed: {error.message}")
+        self._tell_of_changed_quotas()
         for one in claimed:
             self._running[one.session_id] = None
             task = asyncio.ensure_future(self._work(one))
@@ -279,7 +289,8 @@ class Worker:
         now = self._store.database.now()
         if error is not None or (finished is not None and finished.status == "error"):
             attempts = claimed.attempts + 1
-            is_last = attempts >= MOST_ATTEMPTS
+            # Settings that somebody changed do not change back by another try.
+            is_last = attempts >= MOST_ATTEMPTS or isinstance(error, SettingsChanged)
             status = "failed" if is_last else "error"
             pause_s = min(_FIRST_PAUSE_S * 2 ** (attempts - 1), _LONGEST_PAUSE_S)
             wake_at = "" if is_last else format_time(now + timedelta(seconds=pause_s))

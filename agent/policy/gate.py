@@ -18,6 +18,7 @@ from ...actions.workspace.protected.secret_files import is_secret_file
 from ...state.application import ExecutionMode, PlanTerms
 from ...state.conversation.approved_plan import INSIDE_PLAN, OUTSIDE_PLAN
 from ...state.session import SessionSettings
+from ..config.machine_policy import MachinePolicy
 from .hidden_files import HiddenFiles, find_hiding_rules_off_disk
 from .protected_places import why_always_asked, why_protected
 from .rules import path_rules, shell_rules, web_rules
@@ -68,17 +69,16 @@ class Policy:
         """The terms of the last plan, and this policy bound to them."""
 
     @classmethod
-    def of_session(cls, session: SessionSettings, own: Sequence[Path], is_confined: bool) -> Self:
+    def of_session(cls, session: SessionSettings, machine: MachinePolicy, **places: Any) -> Self:
         """Return the policy for a session's settings; raises `UsageError` for an invalid rule."""
         return cls(
             parse_rules(session.allow),
-            parse_rules(session.deny),
+            parse_rules((*session.deny, *machine.deny)),
             Path(session.cwd),
             [Path(folder) for folder in session.add_dirs],
-            parse_rules(session.ask),
-            own,
+            parse_rules((*session.ask, *machine.ask)),
             runs_catastrophes=session.catastrophic == "run",
-            is_confined=is_confined,
+            **places,
         )
 
     def judge(
@@ -141,10 +141,10 @@ class Policy:
     def _check_deny_rules(self, call: Call) -> Verdict | None:
         for rule in self._deny:
             if call.is_named_by(rule) and self._hits(rule, call):
-                return Verdict("deny", f"denied by rule {rule.text}", rule.text)
+                return Verdict("deny", f"denied by rule {rule.label}", rule.text)
         rule, _ = self._find_hiding_rules(call)
         if rule is not None:
-            return Verdict("deny", f"denied by rule {rule.text}, which applies to all reading", rule.text)
+            return Verdict("deny", f"denied by rule {rule.label}, which applies to all reading", rule.text)
         return None
 
     def _check_questions(self, call: Call, mode: ExecutionMode) -> Verdict | None:
@@ -158,10 +158,10 @@ class Policy:
     def _find_question(self, call: Call) -> Verdict | None:
         for rule in self._ask_rules:
             if call.is_named_by(rule) and self._hits(rule, call):
-                return Verdict("ask", f"asked for by rule {rule.text}", rule.text)
+                return Verdict("ask", f"asked for by rule {rule.label}", rule.text)
         _, near = self._find_hiding_rules(call)
         if near is not None:
-            return Verdict("ask", f"may show files that the rule {near.text} denies", near.text)
+            return Verdict("ask", f"may show files that the rule {near.label} denies", near.text)
         if call.traits.begins_plan:
             return Verdict("ask", "what the plan names will run without a further question")
         if call.traits.asks == "always" and not self._is_named_exactly(call):
@@ -189,7 +189,7 @@ class Policy:
         for rule in self._deny:
             if call.is_named_by(rule) and rule.pattern is not None and call.sight.doubts:
                 why = next(iter(call.sight.doubts))
-                return Verdict("ask", f"may run what the rule {rule.text} denies: {why}", rule.text)
+                return Verdict("ask", f"may run what the rule {rule.label} denies: {why}", rule.text)
         return None
 
     def _check_destructive(self, call: Call) -> Verdict | None:

@@ -54,6 +54,7 @@ from .wiring import (
     SessionGate,
     call_places,
     call_settings,
+    choose_sandbox,
     compaction_of,
     connect_models,
     counter_of,
@@ -340,7 +341,7 @@ class Assembly:
         await self._share_clients().release()
 
     async def _confine(self, session: SessionSettings, session_id: str) -> tuple[Sandbox | None, str]:
-        if session.sandbox == "off":
+        if choose_sandbox(session, self._settings) == "off":
             return sandbox_of(session, self._settings, self._env, session_id)
         sandbox, notice = await asyncio.to_thread(sandbox_of, session, self._settings, self._env, session_id)
         if sandbox is not None:

@@ -16,7 +16,7 @@ from ...actions.ports import UserInput
 from ...state.application import ApplicationState
 from ...state.conversation.messages import UserContent
 from ...state.errors import ConfigError, DamagedRecords, UnknownTool, UsageError, to_exhausted
-from ...state.session import InboxKind, OutputSchema, SessionSettings, WaitingMessage
+from ...state.session import InboxKind, OutputSchema, SessionSettings, WaitingMessage, check_session_id
 from ...state.store.store import Store
 from ..config.data_folder import make_private
 from ..config.load import load_settings
@@ -57,6 +57,9 @@ class Runtime:
         self.settings = settings
         self.store = store
         self.env = env
+        self.accepts_changed = False
+        """Whether a person at a terminal decides about the calls of sessions whose settings were changed from
+        outside, so that they are opened without permissions."""
         self._on_notice = on_notice
         self._definition = definition
         """The definition for new sessions. In a program with its own agent it is used for all sessions."""
@@ -164,7 +167,7 @@ class Runtime:
         """
         await self._take_turns()
         definition = self._with_person(self._definition or PLAIN)
-        session_id = session_id or str(uuid.uuid4())
+        session_id = str(uuid.uuid4()) if session_id is None else check_session_id(session_id)
         model, notices = self._choose_model(or_demo)
         place = SessionPlace(session_id, self.settings.cwd)
         system, more = await session_prompt(place, self.settings.add_dirs, self.env, definition)
@@ -217,40 +220,51 @@ class Runtime:
         dependencies of a program.
         """
         await self._take_turns()
-        stored = self.store.index.settings(session_id)
+        self.store.index.settings(session_id)
+        is_held = self.store.index.is_held(session_id)
+        given = session_id, needs_model, variables, deps
+        damages: list[str] = []
+        if not is_held:
+            damages = await self._quarantine(session_id)
+        try:
+            opened = await self._open_stored(*given)
+        except DamagedRecords:
+            damages = await self._quarantine(session_id, trusting=False)
+            opened = await self._open_stored(*given)
+        if not is_held:
+            await opened.examine()
+        lost = await self.store.database.offload(partial(_name_lost_files, opened.state))
+        opened.notices = (*self.settings.notices, *opened.notices, *damages, *lost)
+        await self._clear_up()
+        return opened
+
+    async def _quarantine(self, session_id: str, trusting: bool = True) -> list[str]:
+        return await self.store.database.offload(lambda: self.store.quarantine_damage(session_id, trusting))
+
+    async def _open_stored(
+        self, session_id: str, needs_model: bool, variables: Mapping[str, str] | None, deps: Any
+    ) -> Session:
+        """Open a session whose records were checked; raises `SettingsChanged` and `DamagedRecords`."""
+        stored, doubt = await self.store.database.offload(
+            lambda: self.store.open_settings(session_id, self.accepts_changed)
+        )
         flags = self._find_changes(stored)
         session = settings_of_resumed(stored, self.settings, flags)
         session = session.model_copy(update={"variables": {**session.variables, **(variables or {})}})
         _require_folder(session)
-        is_held = self.store.index.is_held(session_id)
-        damages = (
-            []
-            if is_held
-            else await self.store.database.offload(lambda: self.store.quarantine_damage(session_id))
-        )
         new_state = ApplicationState(execution_mode=session.mode)
         definition, notices = self._definition_of(session)
         if definition.output is not None and definition.output.output_schema != session.output_schema:
             notices = [*notices, _OTHER_FORM]
-        settled = session_id, session, new_state, definition, needs_model, deps
-        open_again = partial(self._assembly.session, *settled)
-        try:
-            opened = await open_again()
-        except DamagedRecords:
-            damages = await self.store.database.offload(
-                lambda: self.store.quarantine_damage(session_id, trusting=False)
-            )
-            opened = await open_again()
+        opened = await self._assembly.session(session_id, session, new_state, definition, needs_model, deps)
         if self.store.writer(session_id).is_foreign:
             opened.revoke_permissions()
+        if doubt:
+            opened.revoke_permissions(are_loaded=True)
         if flags.get("mode") is not None:
             opened.change_mode(self.settings.mode)
-        if not is_held:
-            await opened.examine()
-        lost = await self.store.database.offload(partial(_name_lost_files, opened.state))
-        own = (*notices, *_describe_parent(session))
-        opened.notices = (*self.settings.notices, *own, *opened.notices, *damages, *lost)
-        await self._clear_up()
+        own = (*notices, *_describe_parent(session), *filter(None, (doubt,)))
+        opened.notices = (*own, *opened.notices)
         return opened
 
     async def require_free(self, session_id: str) -> None:
@@ -349,12 +363,12 @@ class Runtime:
 
         Raises `UsageError` for an empty message and for a command.
         """
-        masker = self._assembly.masker_of(self.store.index.settings(session_id))
+        masker = self._assembly.masker_of(self.store.open_settings(session_id).settings)
         return await leave_messages(self.store.inbox(session_id), masker, kind, *texts)
 
     def require_readable(self, session_id: str, content: UserContent) -> None:
         """Raise `UsageError` if the model of a stored session cannot take a file of a message."""
-        stored = self.store.index.settings(session_id)
+        stored = self.store.open_settings(session_id).settings
         session = settings_of_resumed(stored, self.settings, self._find_changes(stored))
         definition, _ = self._definition_of(session)
         require_readable(self._assembly.model_of(session, definition, needs_model=True), content)
@@ -402,7 +416,7 @@ class Runtime:
             seen.add(by.session_id)
             if not self.store.index.exists(by.session_id):
                 break
-            session = self.store.index.settings(by.session_id)
+            session = self.store.open_settings(by.session_id).settings
         return session
 
     def _with_person(self, definition: Definition) -> Definition:

@@ -41,9 +41,17 @@ from ...state.application import ExecutionMode, PlanTerms
 from ...state.calls import ApprovalFingerprint, PendingCall
 from ...state.conversation.messages import NO_EQUIPMENT, encodable
 from ...state.errors import UsageError
-from ...state.session import USUAL_COMPACTION, CompactionRules, Effort, SessionSettings, ToolChoice
+from ...state.session import (
+    USUAL_COMPACTION,
+    CompactionRules,
+    Effort,
+    SandboxWish,
+    SessionSettings,
+    ToolChoice,
+)
 from ...state.trace import Conditions
 from ..config.load import store_files
+from ..config.machine_policy import NO_POLICY, MachinePolicy
 from ..config.paths import config_home, user_home
 from ..config.settings import CONFINING, Counting, Overrides, Settings
 from ..extensions.active_tools.tool_listing import Offers
@@ -134,7 +142,8 @@ def settings_of_resumed(stored: SessionSettings, settings: Settings, overrides: 
         **{key: (*getattr(stored, key), *overrides.get(key, ())) for key in _ADDED},
         "agent": overrides.get("agent"),
         # Without a flag the stricter of the two values counts.
-        "sandbox": overrides.get("sandbox") or max(stored.sandbox, settings.sandbox, key=CONFINING.index),
+        "sandbox": ("required" if settings.machine.sandbox_file else overrides.get("sandbox"))
+        or max(stored.sandbox, settings.sandbox, key=CONFINING.index),
         "variables": {**stored.variables, **_parse_variables(overrides.get("variables", ()))},
         "tool_choice": stored.tool_choice.model_copy(update=chosen),
         "max_budget_usd": overrides.get("max_budget_usd") if stored.max_budget_usd is not None else None,
@@ -182,10 +191,15 @@ def _parse_variables(variables: Sequence[str]) -> dict[str, str]:
 
 def own_folders(settings: Settings, env: Mapping[str, str]) -> tuple[Path, ...]:
     """Return the folders of Sandbur itself, to which no call writes without approval."""
-    return (settings.home, config_home(env))
+    return (settings.home, config_home(env), *settings.machine.folders)
 
 
-def policy_of(session: SessionSettings, own: Sequence[Path] = (), is_confined: bool = False) -> Policy:
+def policy_of(
+    session: SessionSettings,
+    own: Sequence[Path] = (),
+    is_confined: bool = False,
+    machine: MachinePolicy = NO_POLICY,
+) -> Policy:
     """Return the policy of a session; raises `UsageError` for an invalid rule.
 
     `own` are the folders of `own_folders`. If `is_confined` is true, commands run in a sandbox without
@@ -193,7 +207,7 @@ def policy_of(session: SessionSettings, own: Sequence[Path] = (), is_confined: b
     """
     from ..policy.gate import Policy
 
-    return Policy.of_session(session, own, is_confined)
+    return Policy.of_session(session, machine, own=own, is_confined=is_confined)
 
 
 def gates_of(
@@ -204,7 +218,8 @@ def gates_of(
     `sandbox` is the sandbox for the session's commands, or None.
     """
     is_confined = sandbox is not None and not sandbox.has_network
-    return partial(policy_of, own=own_folders(settings, env), is_confined=is_confined)
+    own = own_folders(settings, env)
+    return partial(policy_of, own=own, is_confined=is_confined, machine=settings.machine)
 
 
 class Places(NamedTuple):
@@ -220,6 +235,11 @@ def places_of(home: Path, session_id: str) -> Places:
     return Places(home / "scratch" / name, home / "snapshots", home)
 
 
+def choose_sandbox(session: SessionSettings, settings: Settings) -> SandboxWish:
+    """Return which sandbox a session needs: its own wish, unless the machine's policy requires one."""
+    return "required" if settings.machine.sandbox_file else session.sandbox
+
+
 def sandbox_of(
     session: SessionSettings, settings: Settings, env: Mapping[str, str], session_id: str = ""
 ) -> tuple[Sandbox | None, str]:
@@ -228,7 +248,8 @@ def sandbox_of(
     Without a `session_id` it keeps no files. Raises `SandboxMissing` if a sandbox is required, but
     none works on this machine.
     """
-    if session.sandbox == "off":
+    wish = choose_sandbox(session, settings)
+    if wish == "off":
         notice = "--allow-net has no effect without a sandbox." if session.allow_net else ""
         return None, notice
     from ...actions.tools.shell.sandbox.sandbox import Workplace, open_sandbox
@@ -238,10 +259,10 @@ def sandbox_of(
         roots=(Path(session.cwd), *map(Path, session.add_dirs)),
         home=user_home(env),
         private=(settings.home, *store_files(settings.store)),
-        own_settings=(config_home(env),),
+        own_settings=(config_home(env), *settings.machine.files),
         temp=temp,
     )
-    sandbox, problem = open_sandbox(session.sandbox, place, session.allow_net)
+    sandbox, problem = open_sandbox(wish, place, session.allow_net)
     return sandbox, problem if sandbox is None else f"Commands run in a sandbox: {sandbox.status}."
 
 

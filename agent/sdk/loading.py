@@ -19,6 +19,7 @@ from ..config.settings import Overrides, Settings
 from ..config.trust import is_trusted_agent, is_trusted_agent_file, trust_agent, trust_agent_file
 from ..extensions.registry import find_agent_file_parser
 from ..runtime.agent_definition import PLAIN, AgentParts, Definition
+from ..session.secrets import describe_error, mask_report
 from .agent import Agent
 from .file_agents import narrow, parse_agent_text, read_agent_text, restore_for
 
@@ -178,7 +179,8 @@ def _import_module(module_name: str, folder: Path, error: type[SandburError]) ->
     except ModuleNotFoundError as missing:
         if missing.name is not None and module_name.startswith(missing.name):
             raise error(f"There is no module {module_name} in {folder}.", "Check -C and the name.") from None
-        raise error(f"{module_name} cannot be imported: {missing}.", "Install what it needs.") from missing
+        why = mask_report(str(missing), folder)
+        raise error(f"{module_name} cannot be imported: {why}.", "Install what it needs.") from missing
     except Exception as bug:
         if place := _run_at_import(bug):
             raise error(
@@ -187,7 +189,7 @@ def _import_module(module_name: str, folder: Path, error: type[SandburError]) ->
             ) from bug
         if isinstance(bug, SandburError):
             raise
-        why = f"{type(bug).__name__}: {bug}".rstrip(":. ")
+        why = describe_error(bug, folder).rstrip(":. ")
         raise error(f"{module_name} cannot be imported: {why}.", "-v shows where.") from bug
 
 

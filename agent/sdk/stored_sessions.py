@@ -171,9 +171,6 @@ def _format_time(time: datetime | None) -> str:
     return "" if time is None else format_time(time.astimezone(UTC))
 
 
-_MOST_ID_CHARS = 64
-
-
 class SessionArguments(TypedDict, total=False):
     """Labels that a new session stores. A program finds the session by these labels: see `Agent.sessions`."""
 
@@ -212,7 +209,7 @@ class Opening:
         """Return the session of this id, and create it if it does not exist; raises `SandburError`."""
         if not runtime.store.index.exists(session_id):
             return await runtime.create(
-                _check_id(session_id), variables=self.variables, deps=self.deps, labels=self.labels
+                session_id, variables=self.variables, deps=self.deps, labels=self.labels
             )
         await runtime.require_free(session_id)
         self._require_owner(session_id, runtime.store.index.settings(session_id))
@@ -226,13 +223,3 @@ class Opening:
                     f"Session {session_id} does not belong to the {name} {self.labels[name]!r}.",
                     "A session keeps the app and the user with which it began.",
                 )
-
-
-def _check_id(session_id: str) -> str:
-    plain = session_id.isascii() and all(each.isalnum() or each in "-_.:@" for each in session_id)
-    if not plain or not 0 < len(session_id) <= _MOST_ID_CHARS:
-        raise UsageError(
-            f"{session_id[:80]!r} cannot be the id of a session.",
-            f"Use up to {_MOST_ID_CHARS} letters, digits and any of - _ . : @",
-        )
-    return session_id

@@ -17,9 +17,10 @@ from ...state.process.identity import make_runner_name
 from ...state.session import SessionSettings, SessionSummary, SpawnedBy, make_title
 from ...state.store.journal import find_unused_reply
 from ...state.store.sessions.listing import read_beat_s
+from ...state.store.sessions.settings_proof import record_settings
 from ...state.store.store import Store
 from ...state.store.writer import SessionWriter
-from ...state.trace import ModelCalled
+from ...state.trace import ModelCalled, SettingsStored
 
 _CHILDREN_PER_PAGE = 100
 _PRIOR_STEP, _SEQUENCE_ID = "__PRIOR_STEP", "__SEQUENCE_ID"
@@ -36,6 +37,8 @@ class Position:
         self._runner = make_runner_name() if store.claims is None else store.claims.profile.id
         self._changes: dict[str, Any] = {}
         self._changed_after = -1
+        self._claimed: SessionSettings | None = None
+        """The settings with which the session was last claimed."""
         self.title = ""
         """The title of a session that is not stored yet."""
         self.on_lost: Callable[[SandburError], None] = _ignore
@@ -86,12 +89,19 @@ class Position:
         count = partial(_count_open_agents, self.store, self.session_id, self.state)
         return await self.store.database.offload(count)
 
+    def describe_claimed(self) -> SettingsStored:
+        """Return the record of the settings with which the session is claimed."""
+        assert self._claimed is not None, "the session is claimed before"
+        recorded = record_settings(self._claimed, self.store.tenant, self._writer.parent)
+        return SettingsStored(settings_sha256=self._claimed.digest, settings=recorded)
+
     async def claim(self, settings: SessionSettings, message: str) -> None:
         """Acquire the lease. The next commit writes it together with its records.
 
         A new session is created. Raises `StoreError`.
         """
         writer = self._writer
+        self._claimed = settings
         known = writer.chain.records, writer.chain.digest
         title = self.title or make_title(message)
         writer.claim = await self.store.index.claim(self.session_id, self._runner, known, settings, title)

@@ -203,6 +203,18 @@ def masker_for(
     return SecretMasker(env, cwd, References(key), withheld)
 
 
+def describe_error(error: BaseException, folder: Path = Path("/")) -> str:
+    """Return the type and the text of an error of foreign code, without secrets: of this process's
+    environment, of the folder's files of secrets, and those that are recognized by their form.
+    """
+    return mask_report(f"{type(error).__name__}: {error}", folder)
+
+
+def mask_report(text: str, folder: Path = Path("/")) -> str:
+    """Return a text about a failure without secrets, as `describe_error` does."""
+    return masker_for(os.environ, folder).text(text)
+
+
 def masker_for_display(cwd: str) -> SecretMasker:
     """Return a masker for records of a folder. Its placeholders show which values are the same."""
     return masker_for(os.environ, Path(cwd), _display_key())

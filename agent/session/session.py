@@ -26,8 +26,9 @@ from ...state.conversation.plan_notebook import PlanChange
 from ...state.conversation.transcript import Transcript
 from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError, UsageError
 from ...state.session import SessionSettings, clean_title
+from ...state.store.delta_persister import take_back_approval
 from ...state.store.store import Store
-from ...state.trace import RunBegan
+from ...state.trace import RunBegan, SettingsStored
 from ..runtime.version import VERSION
 from ..runtime.wiring import conditions_of
 from .decisions import check_and_sign, whoami
@@ -227,6 +228,7 @@ class Session:
         summary = self._position.store.index.summary(self.id)
         async for waiting in self._position.claim_lease(self.settings, ""):
             yield waiting
+        self.ports.trace.add(self._position.describe_claimed())
         try:
             await self._position.take()
         finally:
@@ -386,13 +388,12 @@ class Session:
             raise UsageError("The history cannot be changed in the middle of a turn.", "Let it end first.")
         self._position.change(chat_history=history)
 
-    def revoke_permissions(self) -> None:
-        """Record that permissions from another machine or folder, where the session ran before, are not valid
-        here."""
-        state = self.state
-        self._position.change(
-            execution_mode=state.execution_mode, pending_tool_calls=state.pending_tool_calls
-        )
+    def revoke_permissions(self, are_loaded: bool = False) -> None:
+        """Record that permissions of another machine are not valid here; `are_loaded`: the state has them."""
+        mode, calls = self.state.execution_mode, self.state.pending_tool_calls
+        if are_loaded:
+            mode, calls = "interactive", tuple(map(take_back_approval, calls))
+        self._position.change(execution_mode=mode, pending_tool_calls=calls)
 
     async def interrupt(self) -> None:
         """Cancel the current action. The iterator of the run then ends with the status `interrupted`."""
@@ -468,12 +469,12 @@ class Session:
             position.change(run_options=options)
         if not given.is_command:
             self._open_request = OpenRequest()
-        self._record_beginning(given.first)
+        self._record_beginning(given.first, position.describe_claimed())
         if self.ports.places.scratch is not None and self.ports.places.scratch.is_dir():
             await sweep(self.state, self.ports)
         return self._make_run_started()
 
-    def _record_beginning(self, first: str | None) -> None:
+    def _record_beginning(self, first: str | None, claimed: SettingsStored) -> None:
         self.ports.trace.add(
             RunBegan(
                 action=first or self._position.next_action,
@@ -483,7 +484,8 @@ class Session:
                 by=self._by,
                 changes=dump_changes(self.state, self._position.unrecorded),
                 conditions=conditions_of(self.settings, self.ports),
-                settings_sha256=self.settings.digest,
+                settings_sha256=claimed.settings_sha256,
+                settings=claimed.settings,
             )
         )
 

@@ -28,6 +28,7 @@ from ..store.seals import CHANGED, find_broken_seals, insert_seals, parse_seals,
 from ..store.sessions.inbox import insert_imported
 from ..store.sessions.listing import STATUSES
 from ..store.sessions.session_rows import delete_rows, insert_head, insert_session
+from ..store.sessions.settings_proof import record_settings
 from ..trace import SessionImported
 from .export import BadLine, ExportedRecord, ExportFile, SessionPart, parse_chained_row, parse_content_chunk
 
@@ -144,7 +145,8 @@ def write_import(database: Database, tenant: str, checked: CheckedImport, by: st
         if checked.find_parent(name) is None:
             ours["spawned_by"] = None
         settings = found.settings.model_copy(update=ours)
-        taken = SessionImported(by=by, settings_sha256=settings.digest)
+        recorded = record_settings(settings, tenant, (head["parent_id"], head["parent_seq"]))
+        taken = SessionImported(by=by, settings_sha256=settings.digest, settings=recorded)
         body = taken.model_dump_json(exclude={"kind"})
         note = Entry("traces", (found.next_trace, head["last_seq"], taken.kind, now(), body))
         _write(database, tenant, checked.export, name, settings, [note])
@@ -218,7 +220,7 @@ def _check_head(export: ExportFile, name: str, part: SessionPart) -> SessionSett
     """Return the settings. Raises `BadLine` if anything in the head is not valid."""
     number, head = part.place.number, part.head
     has_texts = all(isinstance(head.get(text), str) for text in _TEXTS)
-    if not has_texts or name != name.strip() or not _is_time(head["created_at"]):
+    if not has_texts or name != name.strip() or name.startswith("-") or not _is_time(head["created_at"]):
         raise BadLine(number, "is not a valid session record")
     if head["status"] not in STATUSES:
         raise BadLine(number, "has a status that this version does not know")

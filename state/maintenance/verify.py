@@ -6,13 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pydantic import ValidationError
-
 from ..calls import digest_arguments
 from ..conversation.messages import parse_json_object
 from ..databases.chain import Chain, list_sound_rows
 from ..databases.database import Database
-from ..session import SessionSettings
 from ..store.files.contents import Copies, count_copies
 from ..store.integrity import Health, examine, list_numbered_rows
 from ..store.recording import (
@@ -27,7 +24,8 @@ from ..store.recording import (
 )
 from ..store.seals import SealedPart, list_sealed_parts, load_head_with_seals
 from ..store.sessions.inbox import Inbox
-from ..trace import RunBegan, SessionImported
+from ..store.sessions.settings_proof import compare_settings
+from ..trace import RunBegan
 
 _NEVER_RAN = ("denied", "error", "interrupted", "unknown")
 """The outcomes of calls that were refused, invalid, superseded or lost."""
@@ -316,15 +314,10 @@ def _find_doubles(session_id: str, numbers: Mapping[int, list[tuple[str, str]]])
 
 
 def _find_settings_breaches(database: Database, session_id: str) -> Iterator[Breach]:
-    """Compare the settings with the last settings in the chain, which are recorded when a run begins."""
-    recorded, stored = "", _digest_settings(database, session_id)
-    for traced in list_all_traces(database, session_id):
-        if isinstance(traced.record, RunBegan | SessionImported):
-            recorded = traced.record.settings_sha256
-    # A run that begins at this moment changes both at once.
-    if not recorded or recorded == stored or stored != _digest_settings(database, session_id):
-        return
-    yield Breach(session_id, "", "", -1, "its settings differ from those of its last run")
+    """Compare the row of the session with the newest settings in the chain."""
+    if differences := compare_settings(database, session_id).differences:
+        problem = "its settings differ from those that its records contain"
+        yield Breach(session_id, "", "", -1, f"{problem}: {', '.join(differences)}")
 
 
 class _ContentChecks:
@@ -367,15 +360,6 @@ def _find_inbox_breaches(database: Database, session_id: str, contents: _Content
     for number, file in inbox.list_files():
         if problem := contents.problem(file.label, file.sha256):
             yield Breach(session_id, "inbox", str(number), -1, problem)
-
-
-def _digest_settings(database: Database, session_id: str) -> str:
-    """Return the digest of the stored settings; empty if they cannot be read."""
-    rows = database.query("SELECT settings FROM sessions WHERE id = ?", (session_id,))
-    try:
-        return SessionSettings.model_validate_json(rows[0][0]).digest if rows else ""
-    except ValidationError:
-        return ""
 
 
 def _find_rule_breaches(

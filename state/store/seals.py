@@ -147,6 +147,11 @@ def make_mac(key: bytes, session_id: str, seal: Seal, digest: str, before: str) 
     return _make_code(key, b"sandbur seal", parts)
 
 
+def make_limit_code(key: bytes, kind: str, name: str, values: Sequence[int]) -> str:
+    """Return the code of a limit of workers with these values."""
+    return _make_code(key, b"sandbur limit", (kind, name, *map(str, values)))
+
+
 def _make_code(key: bytes, purpose: bytes, parts: Sequence[str]) -> str:
     text = "".join(f"{len(part)}:{part}" for part in parts)
     return hashlib.blake2b(

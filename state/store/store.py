@@ -6,17 +6,18 @@ import secrets
 from collections.abc import Callable, Generator, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from ..application import ApplicationState
 from ..conversation.transcript import Transcript, TranscriptRange
 from ..databases.database import Database, Durability, Statement, insert, open_database
 from ..errors import StoreError, UsageError
-from ..session import SessionSummary, SessionView, SpawnedBy
+from ..session import SessionSettings, SessionSummary, SessionView, SpawnedBy
 from .delta_persister import DeltaPersister, load_histories
 from .files.file_history import FileHistory, LineageFiles
 from .files.session_files import SessionFiles
 from .files.shared_files import SharedFiles
-from .integrity import examine, quarantine
+from .integrity import Health, examine, quarantine
 from .journal import CallJournal, TraceLog, load_output
 from .seals import KeySealer, find_end_at_rest, note_verified, read_verified
 from .sessions.claims import WorkerClaims
@@ -26,7 +27,23 @@ from .sessions.lease import Heartbeat
 from .sessions.listing import SessionFilter, count_sessions, list_newest, list_summaries, read_lease_s
 from .sessions.search import find_text
 from .sessions.session_rows import SessionIndex
+from .sessions.settings_proof import (
+    compare_settings,
+    has_missing_after,
+    has_one_value,
+    is_acceptable,
+    make_changed_error,
+)
 from .writer import SessionWriter
+
+
+class OpenedSettings(NamedTuple):
+    """The settings with which a session is opened."""
+
+    settings: SessionSettings
+    doubt: str = ""
+    """A sentence about why they are without the stored permissions; empty if they are as they were stored."""
+
 
 StoredRange = tuple[str, int, int, int]
 """A range of stored messages: session, log, first index, end."""
@@ -43,6 +60,8 @@ class Store:
         self._writers: dict[str, SessionWriter] = {}
         self._without_starts: set[str] = set()
         """Sessions with journals that may lack records of started calls."""
+        self._unproven: set[str] = set()
+        """Sessions whose damaged records do not prove their settings."""
         self.index = SessionIndex(database, tenant)
         self.heartbeat = Heartbeat()
         """Renews the leases of the runs in this process."""
@@ -157,8 +176,32 @@ class Store:
         if not 0 <= at <= newest:
             raise UsageError(f"Session {session_id} has no step {at}.", f"It has the steps 0 to {newest}.")
         fresh = {"imported_seq": None, "spawned_by": spawned_by}
-        settings = self.index.settings(session_id).model_copy(update=fresh)
+        settings = self.open_settings(session_id).settings.model_copy(update=fresh)
         self.index.create(new_id, settings, parent.title, (session_id, at))
+
+    def open_settings(self, session_id: str, accepts_changed: bool = False) -> OpenedSettings:
+        """Return the settings of a session that is to be opened or continued.
+
+        Raises `SettingsChanged` if they are not those in the records of the session. With `accepts_changed`,
+        because a person decides about every call, they are returned without permissions, unless it is not
+        even certain whose session it is.
+        """
+        settings = self.index.settings(session_id)
+        proof = compare_settings(self.database, session_id)
+        if proof.differences:
+            error = make_changed_error(session_id, proof.differences)
+            if not accepts_changed or not is_acceptable(proof.differences):
+                raise error
+            what = error.message.partition(". ")[0]
+            doubt = f"{what}. It goes on without its rules, in interactive mode."
+            return OpenedSettings(settings.without_permissions(), doubt)
+        if (proof.is_known and session_id not in self._unproven) or not settings.has_permissions:
+            return OpenedSettings(settings)
+        return OpenedSettings(
+            settings.without_permissions(),
+            f"The records of session {session_id} do not prove its rules. It goes on without them, in"
+            " interactive mode.",
+        )
 
     def sessions(self, cwd: str | None = None, most: int | None = None) -> list[SessionSummary]:
         """Return the sessions, newest first. With `cwd`, return only those of that working folder."""
@@ -254,6 +297,7 @@ class Store:
         loaded = [read_verified(self.database, owner) for owner in owners] if trusting else [None]
         if None not in loaded and loaded[-1]:
             self.writer(session_id).trust(loaded[-1])
+            self._unproven.discard(session_id)
             return []
         sentences, is_whole = self._check_lineage(session_id, owners)
         if sentences:
@@ -282,10 +326,23 @@ class Store:
                 # Another process may quarantine the same rows at this moment.
                 with suppress(StoreError):
                     self.database.commit(quarantine(owner, health))
+            if owner == session_id:
+                self._note_proof(session_id, health)
             if health.may_lack_starts:
                 self._without_starts.add(session_id)
             sentences += health.describe()
         return sentences, is_whole
+
+    def _note_proof(self, session_id: str, health: Health) -> None:
+        """Note whether the records of a session prove its settings although some are damaged."""
+        self._unproven.discard(session_id)
+        if health.is_whole or health.end is None:
+            return
+        record = compare_settings(self.database, session_id).record
+        is_sealed = all(broken.record < record for broken in health.broken_seals)
+        is_gone = health.missing and has_missing_after(self.database, session_id, record, health.end)
+        if not is_sealed or ((health.damages or is_gone) and not has_one_value(self.database, session_id)):
+            self._unproven.add(session_id)
 
     def verify(self, session_id: str) -> list[str]:
         """Return sentences about the problems in the records of a session, without changes."""

@@ -25,6 +25,7 @@ from .recording import load_state
 from .seals import AT_REST, Seal, SealedEnd, load_head_with_seals, note_verified, write_marks
 from .sessions.claims import make_wake_at
 from .sessions.lease import Claim, make_head_update, make_held_error, make_lease_end, make_moved_error
+from .sessions.settings_proof import digest_row, has_only_settings, load_parent, load_row_digest
 
 _MIN_SNAPSHOT_GAP_BYTES = 8192
 _LONGEST_HELD_S = 1.0
@@ -74,11 +75,15 @@ class SessionWriter:
         """The epoch of this process's claim; None while it only reads."""
         self.is_whole: bool
         """Whether all records up to the end of the chain are known to be valid."""
+        self.parent = load_parent(database, session_id)
+        """The session and the step that a fork continues."""
+        self._row_digest = ""
+        """The digest of the session's row as this process has written it; empty if it has not."""
         self.chain, seals = load_head_with_seals(database, session_id) or (
             Chain(0, make_first_digest(session_id)),
             [],
         )
-        self.is_whole = self.chain.records == 0
+        self.is_whole = self.chain.records == 0 or has_only_settings(database, session_id, self.chain)
         self._seal_end = SealedEnd(database, session_id, self.chain, seals)
         self._database = database
         self._model = model
@@ -119,14 +124,16 @@ class SessionWriter:
     def require_expected(self, values: Mapping[str, Any]) -> None:
         """Raise `DamagedRecords` if the loaded rows do not have the expected digest."""
         expected, self._expected = self._expected, ""
-        if expected and self._digest_loaded(values) != expected:
+        row = load_row_digest(self._database, self.session_id) if expected else ""
+        if expected and self._digest_loaded(values, row) != expected:
             raise make_damage_error(self.session_id)
 
-    def _digest_loaded(self, values: Mapping[str, Any]) -> str:
-        """Return a digest of the rows from which these fields are loaded."""
+    def _digest_loaded(self, values: Mapping[str, Any], row_digest: str) -> str:
+        """Return a digest of the rows from which these fields are loaded, and of the session's own row."""
         state = ApplicationState.model_construct(**values)
         histories = (state.chat_history, state.active_history)
-        parts = [self._loaded_steps, *(self.logs.digest_history(history) for history in histories)]
+        parts = [row_digest.encode(), self._loaded_steps]
+        parts += (self.logs.digest_history(history) for history in histories)
         return blake2b(b"".join(parts), digest_size=20).hexdigest()
 
     def load(self, seq: int | None = None) -> tuple[int, str, str, dict[str, Any]] | None:
@@ -239,9 +246,8 @@ class SessionWriter:
                 ending["owner"] = ""
             await self._commit(entries, self.last_seq, ending)
         if self.is_whole and status == AT_REST and not self._expected:
-            note_verified(
-                self._database, self.session_id, self.chain, self._digest_loaded(self._fields.values)
-            )
+            loaded = self._digest_loaded(self._fields.values, self._row_digest)
+            note_verified(self._database, self.session_id, self.chain, loaded)
 
     async def flush(self) -> None:
         """Commit the held and the queued rows, if there are any."""
@@ -326,6 +332,7 @@ class SessionWriter:
         self.chain, self.last_seq = chain, seq
         self._seal_end.confirm(chain, seals)
         if self.claim is not None:
+            self._row_digest = digest_row(self.claim.place["tenant"], self.parent, self.claim.settings)
             self.epoch, self.claim = self.claim.epoch, None
         write_marks(self._database, self.session_id, chain.records)
         if self._overdue is not None and batch.held:

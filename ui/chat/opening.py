@@ -55,6 +55,7 @@ async def _run_chat(runtime: Runtime, command: ChatCommand) -> int:
     first = DEMO_GOAL if command.name == "demo" and command.prompt is None else command.prompt
     refuse_yolo(first or "")
     talk = Chat(runtime, Sending(read_attachments(command)), command.verbose)
+    runtime.accepts_changed = True
     talk.greet()
     try:
         if command.continues or first is not None:

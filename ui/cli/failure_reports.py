@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ...agent.config.paths import data_home
+from ...agent.session.secrets import mask_report
 from ...state.errors import SandburError
 from ..terminal.terminal import say
 from ..terminal.text.sanitize import plain
@@ -20,7 +21,7 @@ def keep_bug_reports(command: Command) -> None:
 
     class BugReports(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            text = self.format(record)
+            text = mask_report(self.format(record))
             say(text if _shows_tracebacks(command) else _keep_traceback(text).strip())
 
     log = logging.getLogger("sandbur")
@@ -37,13 +38,13 @@ def report_failure(error: Exception, command: Command | None) -> int:
 
         report_in_format(error, command.answers_in)
     if command is not None and command.tells_more:
-        say(plain("".join(traceback.format_exception(error))))
+        say(plain(mask_report("".join(traceback.format_exception(error)))))
     return error.exit_code
 
 
 def report_bug(bug: Exception, command: Command | None) -> int:
     """Print the traceback, or write it to `crash.log` in the data folder; return the exit code."""
-    text = "".join(traceback.format_exception(bug))
+    text = mask_report("".join(traceback.format_exception(bug)))
     show = _shows_tracebacks(command)
     if show:
         say(text.rstrip("\n"))

@@ -15,6 +15,7 @@ from ...state.errors import (
     SessionHeld,
     SessionMoved,
     SessionNotFound,
+    SettingsChanged,
     StoreError,
     UsageError,
 )
@@ -24,6 +25,7 @@ _STATUSES: tuple[tuple[type[SandburError], int], ...] = (
     (SessionHeld, 409),
     (SessionMoved, 409),
     (SessionHasFork, 409),
+    (SettingsChanged, 409),
     (GuardFailed, 409),
     (UsageError, 400),
     (CredentialsError, 503),

@@ -172,7 +172,7 @@ class SessionRunner:
 
     async def _require_agent(self, store: Store, session_id: str) -> str:
         """Return the name of a session's agent; raises `UsageError` if this server does not have it."""
-        settings = await store.database.offload(lambda: store.index.settings(session_id))
+        settings, _ = await store.database.offload(lambda: store.open_settings(session_id))
         self.find_agent(settings.agent)
         return settings.agent
 

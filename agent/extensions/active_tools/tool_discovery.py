@@ -11,6 +11,7 @@ from ....actions.ports import Tool
 from ....actions.tools.functions.function_tool import FunctionTool
 from ....state.errors import ConfigError, SandburError
 from ...config.load import TOOLS_GROUP, has_entry_points
+from ...session.secrets import describe_error
 from .project_tools import project_tools
 
 
@@ -65,7 +66,7 @@ class FoundTools:
         except SandburError as error:
             self._notices.append(str(error))
         except Exception as bug:
-            self._notices.append(f"The tools of {what} are left out: {type(bug).__name__}: {bug}")
+            self._notices.append(f"The tools of {what} are left out: {describe_error(bug, self._cwd)}")
         return []
 
 

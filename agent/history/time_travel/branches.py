@@ -97,7 +97,7 @@ async def restore_files(
     Folders that are missing are made with their `folder_modes`. Session `into` records the present contents
     before anything changes, so that the restore can be undone.
     """
-    settings = store.index.settings(into)
+    settings, _ = store.open_settings(into)
     folders = [*(Path(each) for each in (settings.cwd, *settings.add_dirs)), *own]
     roots = folders if folder is None else [folder]
     plan = await restore_plan(store, session_id, seq, roots, call_id, written)
@@ -127,6 +127,7 @@ async def _hold_lease(store: Store, session_id: str) -> AsyncGenerator[SessionWr
     """Hold the lease of a session, to write to it outside of a run."""
     writer = store.writer(session_id)
     known = writer.chain.records, writer.chain.digest
+    store.open_settings(session_id)
     settings = store.index.settings(session_id)
     status = store.index.summary(session_id).status
     writer.claim = await store.index.claim(session_id, make_runner_name(), known, settings, "")

@@ -81,7 +81,7 @@ class ExtractionSession:
         """Open the session; a new one is stored with its request. Raises `SandburError`."""
         index = self._process.store.index
         is_stored = await self._process.store.database.offload(lambda: index.exists(self.id))
-        settings = index.settings(self.id) if is_stored else self._make_settings()
+        settings = self._process.store.open_settings(self.id).settings if is_stored else self._make_settings()
         state = ApplicationState(execution_mode="interactive")
         session = await self._process.open_session(self.id, settings, state, self._definition, deps=None)
         session.limits = _LIMITS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -36,6 +36,13 @@ class Rule:
     """The name of a tool, or a glob over names."""
     pattern: str | None
     """The glob for the subject of a call; None for every call."""
+    source: str = ""
+    """The file of the machine's policy that contains the rule; empty for other rules."""
+
+    @property
+    def label(self) -> str:
+        """Return the rule for a reason, with the policy file that contains it."""
+        return f"{self.text} of {self.source}" if self.source else self.text
 
     def names(self, tool: str) -> bool:
         """Return whether the rule applies to a tool. The name of an MCP server covers all tools of the
@@ -82,8 +89,12 @@ def normalize_rule(text: str) -> str:
     return parse_rule(text, load_declared_traits()).text
 
 
-def parse_rules(texts: Iterable[str], tools: Collection[str] | None = None) -> tuple[Rule, ...]:
-    return tuple(parse_rule(text, tools) for text in texts)
+def parse_rules(
+    texts: Iterable[str | tuple[str, str]], tools: Collection[str] | None = None
+) -> tuple[Rule, ...]:
+    """Return the rules; raises `UsageError`. A rule of the machine's policy is a pair with its file."""
+    pairs = ((one, "") if isinstance(one, str) else one for one in texts)
+    return tuple(replace(parse_rule(text, tools), source=source) for text, source in pairs)
 
 
 def parse_sound_rules(texts: Iterable[str]) -> tuple[Rule, ...]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ...databases.database import Database, GuardedUpdate, exists, insert, update
 from ...errors import GuardFailed
 from ...process.clock import format_time
+from .sealed_limits import REMOVED, is_changed, load_codes, make_limit_error, note_limit, seal_limit
 
 _THOUSANDTHS = 1000
 """A bucket counts in thousandths, so that a short time refills a part of one."""
@@ -70,12 +71,21 @@ class BudgetRows:
         full = {key: value * _THOUSANDTHS for key, value in left.items()}
         row = {**limits, **full, "at": format_time(self._database.now()), "version": 0}
         removal = ("DELETE FROM budgets WHERE name = ?", (name,))
-        self._database.commit([removal, insert("budgets", {"name": name, **row})])
+        code = seal_limit(self._database, "budget", name, (requests_per_minute, tokens_per_minute))
+        self._database.commit([removal, insert("budgets", {"name": name, **row}), *code])
+        note_limit(self._database, "budget", name)
 
     def find(self, *names: str) -> str:
-        """Return the first of these names that has a budget; empty if none has one."""
-        rows = self._database.query("SELECT name FROM budgets")
-        known = {str(name) for (name,) in rows}
+        """Return the first of these names that has a budget; empty if none has one.
+
+        Raises `StoreError` if one of them was changed from outside.
+        """
+        rows = self._database.query("SELECT name, requests_per_minute, tokens_per_minute FROM budgets")
+        known = {str(name): (int(requests), int(tokens)) for name, requests, tokens in rows}
+        codes = load_codes(self._database)
+        for name in names:
+            if is_changed(self._database, codes, "budget", name, known.get(name, REMOVED)):
+                raise make_limit_error("budget", name)
         return next((name for name in names if name in known), "")
 
     def take(self, name: str) -> float:

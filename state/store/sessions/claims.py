@@ -22,6 +22,7 @@ from .inbox import drop_stops, find_stopped
 from .lanes import CHANNEL, Lane, parse_lane
 from .lease import make_lease_end
 from .listing import is_fresh, read_beat_s
+from .sealed_limits import REMOVED, is_changed, load_codes, note_limit, seal_limit
 
 NOT_BY_MESSAGE = ("needs_approval", "needs_decision")
 """The statuses of sessions that a person has to decide about before they take another message."""
@@ -70,6 +71,10 @@ class _Waiting:
     quota: _Quota | None
     lanes: list[str] = field(default_factory=list[str])
 
+    @property
+    def limits(self) -> tuple[int, ...]:
+        return () if self.quota is None else (int(self.quota.most_running),)
+
 
 class WorkerClaims:
     """The claims of one worker on the sessions of all tenants. Every method waits for the database."""
@@ -81,6 +86,8 @@ class WorkerClaims:
         self.left_over = 0
         """How many sessions of dead workers the last `take_over` had to leave, because all places are taken,
         or because the server has not noticed yet that a dead worker was in the middle of a transaction."""
+        self.changed_quotas: set[str] = set()
+        """The tenants whose sessions its last look left, because their quotas were changed from outside."""
         self._is_unsure = False
         """Whether a session that could not be handed back may still be this worker's."""
         self._lock = threading.Lock()
@@ -263,6 +270,7 @@ class WorkerClaims:
         """Return the tenants whose waiting sessions this worker can run."""
         # The quotas are read first: a claim of another worker after that changes their version.
         quotas = {one.tenant: one for one in (_Quota(*row) for row in self._database.query(_QUOTAS))}
+        codes = load_codes(self._database)
         rows = self._database.query(_LANES)
         running: dict[str, int] = {}
         for lane, count in rows:
@@ -276,7 +284,12 @@ class WorkerClaims:
             tenant = parse_lane(lane).tenant
             one = found.setdefault(tenant, _Waiting(running.get(tenant, 0), quotas.get(tenant)))
             one.lanes.append(lane)
-        return found
+        self.changed_quotas = {
+            tenant
+            for tenant, one in found.items()
+            if is_changed(self._database, codes, "quota", tenant, one.limits)
+        }
+        return {tenant: one for tenant, one in found.items() if tenant not in self.changed_quotas}
 
     def _take_shares(self, waiting: Mapping[str, _Waiting], shares: Mapping[str, int], due: str) -> None:
         """Claim sessions of lanes. A tenant with a quota has a commit of its own, which fails if another
@@ -357,7 +370,9 @@ def write_quota(database: Database, tenant: str, most_running: int) -> None:
     """Limit how many sessions of a tenant run at once, on all workers together; 0 removes the limit."""
     row = {"tenant": tenant, "most_running": most_running, "version": 0}
     removal = ("DELETE FROM quotas WHERE tenant = ?", (tenant,))
-    database.commit([removal, insert("quotas", row)] if most_running else [removal])
+    code = seal_limit(database, "quota", tenant, (most_running,) if most_running else REMOVED)
+    database.commit([removal, insert("quotas", row), *code] if most_running else [removal, *code])
+    note_limit(database, "quota", tenant)
 
 
 def make_wake_at(status: str, wake_at: str, answered: int, now: datetime) -> str | Expression:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...databases.schema import make_index_key, make_label_keys
 from ...errors import UsageError
 
 if TYPE_CHECKING:
@@ -46,6 +47,14 @@ def make_lane(tenant: str, settings: SessionSettings) -> str:
         return ""
     needs = ",".join(sorted(settings.needs))
     return f"{tenant}|{needs}|{settings.priority}|{make_agent_key(settings.agent)}"
+
+
+def make_place(tenant: str, settings: SessionSettings) -> dict[str, str]:
+    """Return the columns of a head by which sessions are found, in the order of the table."""
+    labels = make_label_keys(settings.app, settings.user, ())
+    folder = make_index_key(settings.cwd)
+    lane = make_lane(tenant, settings)
+    return {"tenant": tenant, "folder": folder, "app": labels.app, "app_user": labels.user, "lane": lane}
 
 
 def parse_lane(text: str) -> Lane:

@@ -140,6 +140,8 @@ class Claim:
     """The title of a new session."""
     place: Mapping[str, str] = field(default_factory=dict[str, str])
     """Tenant, folder and labels, as columns of the head."""
+    settings: str = ""
+    """The settings that the claim stores, as JSON."""
 
     @property
     def epoch(self) -> int:

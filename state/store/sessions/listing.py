@@ -260,7 +260,7 @@ def _make_summary(row: tuple[Any, ...], now: datetime) -> SessionSummary:
         user=str(settings.get("user", "")),
         tags=tuple(map(str, settings.get("tags", ()))),
         spawned_by=None
-        if row[12] is None
+        if None in row[12:15]
         else SpawningCall(session_id=row[12], sequence=int(row[13]), call_id=row[14]),
     )
 
@@ -297,7 +297,9 @@ def walk_ancestors(database: Database, session_id: str) -> Iterator[tuple[str, i
         rows = database.query("SELECT parent_id, parent_seq FROM sessions WHERE id = ?", (owner,))
         if not rows or rows[0][0] is None:
             return
-        owner, last = rows[0][0], int(rows[0][1]) if last is None else min(int(rows[0][1]), last)
+        # A row that was changed from outside may name a parent without a step.
+        seq = -1 if rows[0][1] is None else int(rows[0][1])
+        owner, last = rows[0][0], seq if last is None else min(seq, last)
 
 
 _DEFAULT_S, _LEAST_S, _MOST_S = 20.0, 0.5, 86_400.0

@@ -21,16 +21,16 @@ from ...databases.database import (
     insert_tags,
     update,
 )
-from ...databases.schema import SESSION_TABLES, TITLE_START_CHARS, make_index_key, make_label_keys
+from ...databases.schema import SESSION_TABLES, TITLE_START_CHARS, make_label_keys
 from ...errors import GuardFailed, SessionHasFork, SessionNotFound, StoreError, UsageError
 from ...process.clock import format_time, now
 from ...process.identity import is_process_gone, is_process_here
 from ...session import SessionSettings, clean_title, make_title
 from ..files.contents import UNUSED_CONTENTS
-from ..seals import write_marks
+from ..seals import insert_seals, write_marks
 from .claims import make_wake_at
 from .family import list_descendants
-from .lanes import make_lane
+from .lanes import make_lane, make_place
 from .lease import Claim, make_head_update, make_held_error, make_moved_error
 from .listing import (
     SessionSummary,
@@ -43,6 +43,7 @@ from .listing import (
     seems_held,
 )
 from .message_sources import make_deletion
+from .settings_proof import NO_PARENT, make_settings_entry
 
 
 class Head(NamedTuple):
@@ -103,10 +104,14 @@ class SessionIndex:
             raise UsageError(
                 f"A session {session_id} exists already.", f"Continue it: sandbur -r {session_id}"
             )
-        end = Chain(0, make_first_digest(session_id))
         last_seq = -1 if parent is None else parent[1]
+        # No run has recorded the settings yet.
+        entry = make_settings_entry(0, last_seq, settings, self._tenant, parent or NO_PARENT)
+        end, rows = Chain(0, make_first_digest(session_id)).link(session_id, [entry])
         head = insert_head(session_id, title, "new", last_seq, end, self._tenant, settings)
-        self._database.commit([*insert_session(session_id, self._tenant, settings, parent), head])
+        rows += [*insert_seals(self._database, session_id, (), 0, end)]
+        self._database.commit([*insert_session(session_id, self._tenant, settings, parent), head, *rows])
+        write_marks(self._database, session_id, end.records)
 
     def rename(self, session_id: str, title: str) -> str:
         """Change the title of a session, which may be running. Return the stored title."""
@@ -150,22 +155,22 @@ class SessionIndex:
         `SessionHeld` if another process runs the session, `SessionMoved` if another process continued it.
         """
         title = title.replace("\0", "")
-        place = make_place(self._tenant, settings)
+        place, text = make_place(self._tenant, settings), _dump_settings(settings)
         if not known[0] and not await self._database.offload(lambda: self.exists(session_id)):
             made = insert_session(session_id, self._tenant, settings)
-            return Claim(session_id, runner, None, made, title, place)
+            return Claim(session_id, runner, None, made, title, place, text)
         head = await self._database.offload(lambda: self.head(session_id))
         if head.owner != runner and await self._is_held(session_id, head):
             raise make_held_error(session_id, head.owner)
         if (head.records, head.chain) != known:
             raise make_moved_error(session_id, head.last_seq)
         changes: list[Statement] = [
-            update("sessions", {"settings": _dump_settings(settings)}, {"id": session_id}),
+            update("sessions", {"settings": text}, {"id": session_id}),
             update("heads", {"title": title}, {"session_id": session_id, "title": ""}),
             # A process of an older version may have begun the session after the change of the tables.
             *insert_tags(session_id, make_label_keys("", "", settings.tags).tags),
         ]
-        return Claim(session_id, runner, head.epoch, changes, place=place)
+        return Claim(session_id, runner, head.epoch, changes, place=place, settings=text)
 
     async def release(self, session_id: str, epoch: int, status: str, wake_at: str = "") -> None:
         """End the run with a status. `wake_at` is the time when it continues by itself; empty if it
@@ -415,14 +420,6 @@ def insert_head(
     columns |= {"last_seq": last_seq, "records": end.records, "chain": end.digest}
     columns |= {"owner": "", "epoch": 0, "lease_until": "", **make_place(tenant, settings)}
     return insert("heads", columns)
-
-
-def make_place(tenant: str, settings: SessionSettings) -> dict[str, str]:
-    """Return the columns of a head by which sessions are found, in the order of the table."""
-    labels = make_label_keys(settings.app, settings.user, ())
-    folder = make_index_key(settings.cwd)
-    lane = make_lane(tenant, settings)
-    return {"tenant": tenant, "folder": folder, "app": labels.app, "app_user": labels.user, "lane": lane}
 
 
 def _dump_settings(settings: SessionSettings) -> str:

@@ -3,7 +3,9 @@
 import base64
 import json
 import re
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -49,6 +51,29 @@ def test_a_denied_call_never_runs_and_the_model_reads_the_reason(server: Running
     server.wait_for("denied", "denied", "done")
     history = server.ask("GET", "/v1/sessions/denied/messages").json["messages"]
     assert "not today" in json.dumps(history)
+
+
+def test_a_session_whose_settings_were_changed_from_outside_takes_no_message_and_no_decision(
+    server: RunningServer,
+) -> None:
+    server.begin("changed", "run touch changed.txt")
+    (call,) = server.wait_for("changed", "needs_approval")["pending"]
+    with closing(sqlite3.connect(Path(server.environment["SANDBUR_HOME"]) / "sandbur.db")) as database:
+        [(text,)] = database.execute("SELECT settings FROM sessions WHERE id = 'changed'")
+        changed = json.dumps({**json.loads(text), "allow": ["run_shell_command"], "mode": "yolo"})
+        database.execute("UPDATE sessions SET settings = ? WHERE id = 'changed'", (changed,))
+        database.commit()
+    for way, body in {
+        "messages": {"content": "run touch changed.txt"},
+        "steer": {"text": "go"},
+        "continue": None,
+        "approve": {"calls": [call["call_id"]]},
+        "deny": {},
+        "fork": {},
+    }.items():
+        answer = server.ask("POST", f"/v1/sessions/changed/{way}", body)
+        assert answer.status == 409, (way, answer.body)
+        assert "changed outside of Sandbur: allow, mode." in answer.body.decode(), way
 
 
 def test_messages_of_a_session_are_answered_in_order(server: RunningServer) -> None:

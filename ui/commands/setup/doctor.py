@@ -74,6 +74,8 @@ async def _findings(command: DoctorCommand) -> AsyncIterator[Finding]:
 def _configuration(settings: Settings) -> Iterator[Finding]:
     user = config_home(os.environ) / "config.toml"
     yield Finding("good", "configuration", str(user) if user.exists() else f"none ({user} does not exist)")
+    for file, what in settings.machine.describe():
+        yield Finding("good", "policy", f"{file}: {what}")
     for notice in settings.notices:
         is_untrusted = settings.untrusted_config is not None or bool(settings.untrusted_files)
         # The command `sandbur` starts the chat, which asks about trust.

@@ -16,6 +16,7 @@ from ....agent.runtime.cleanup import size_of, strays
 from ....state.errors import SandburError
 from ....state.maintenance.verify import Breach, audit_all
 from ....state.store.seals import find_key, key_path, name_maker
+from ....state.store.sessions.sealed_limits import list_changed_limits, make_limit_error
 from ....state.store.sessions.session_rows import list_due_runs
 from ....state.store.store import Store
 from ...cli.open_session import tell_notice
@@ -56,6 +57,7 @@ def _store_findings(store: Store, settings: Settings) -> Iterator[Finding]:
     count = format_count(len(sessions), "session")
     with exit_on_signals():
         damaged = list(_records(store, sessions, shows_progress=not settings.plain))
+    damaged += _changed_limits(store)
     unwritable = list(_check_writing(store, settings))
     verdict = "cannot be written" if unwritable else "intact"
     verdict = "damaged" if problems or any(f.verdict == "bad" for f in damaged) else verdict
@@ -67,6 +69,12 @@ def _store_findings(store: Store, settings: Settings) -> Iterator[Finding]:
     if settings.store.startswith(_SQLITE):
         yield from _rights(Path(settings.store.removeprefix(_SQLITE)))
     yield from _find_leftovers(settings.home, sessions)
+
+
+def _changed_limits(store: Store) -> Iterator[Finding]:
+    for kind, name in list_changed_limits(store.database):
+        error = make_limit_error(kind, name)
+        yield Finding("bad", kind, error.message, error.hint)
 
 
 def _records(store: Store, parents: Mapping[str, str | None], shows_progress: bool) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ from pydantic import (
 from ....state.calls import Settlement
 from ....state.store.access_tokens import Scope
 
-SessionId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_:@-][A-Za-z0-9_.:@-]{0,63}$")]
+SessionId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_:@][A-Za-z0-9_.:@-]{0,63}$")]
 """Not `.` and `..`, which clients and proxies take for folders."""
 NO_NUL = r"^[^\x00]*$"
 """The pattern of texts in columns: PostgreSQL has no U+0000 in them."""

@@ -57,7 +57,8 @@ async def show_session(request: ApiRequest) -> forms.SessionDetailsAnswer:
 
 
 def _read_details(store: Store, session_id: str) -> forms.SessionDetailsAnswer:
-    summary, settings = store.index.summary(session_id), store.index.settings(session_id)
+    settings, _ = store.open_settings(session_id)
+    summary = store.index.summary(session_id)
     position = load_position(store.database, session_id)
     fields = position.fields
     return forms.SessionDetailsAnswer(

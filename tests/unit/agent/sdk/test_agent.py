@@ -10,16 +10,19 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+from pydantic import ValidationError
 from support.models.server import ModelServer, say
 
 import sandbur
 from sandbur import Agent, Depends, Limits, RunContext, SandburError, events, tool
 from sandbur.agent.extensions.middleware.model_router import ModelRouter, Route
+from sandbur.agent.fleet.messages import create_session
 from sandbur.state.errors import UsageError
 from sandbur.state.store.recording import list_traces
 from sandbur.state.store.store import Store
 from sandbur.state.trace import RunBegan
 from sandbur.testing import ScriptedModel, ToolCall
+from sandbur.ui.server.routes.forms import NewSessionForm
 
 Opened = dict[str, list[str]]
 
@@ -306,9 +309,17 @@ async def test_a_store_that_is_no_store_is_named_as_the_agents(env: dict[str, st
         await Agent("demo", store="ftp://x", env=env).run("Hello")
 
 
-async def test_a_strange_session_id_is_refused(env: dict[str, str]) -> None:
+@pytest.mark.parametrize("session_id", ["../x y", "-rf", "--yolo", "-", "", "a" * 65])
+async def test_a_strange_session_id_is_refused(env: dict[str, str], session_id: str) -> None:
+    agent = Agent(ScriptedModel([]), env=env)
     with pytest.raises(SandburError, match="cannot be the id of a session"):
-        await Agent(ScriptedModel([]), env=env).run("Hi", session_id="../x y")
+        await agent.run("Hi", session_id=session_id)
+    store = Store.open("memory:ids")
+    with pytest.raises(SandburError, match="cannot be the id of a session"):
+        await create_session(store, "shop:agent", agent, session_id, env=env)
+    store.close()
+    with pytest.raises(ValidationError):
+        NewSessionForm.model_validate({"session_id": session_id})
 
 
 async def test_the_host_is_left_as_it_was(env: dict[str, str]) -> None:

@@ -51,6 +51,34 @@ def test_any_other_failure_of_a_module_is_told_as_it_is(tmp_path: Path) -> None:
     assert "shop cannot be imported: RuntimeError: asyncio.run() is not what failed." in ended.err
 
 
+TOKEN = "sk-ant-api03-" + "Kq7Zx2Vw9Rt4" * 7 + "AA"
+WORD = "pineapple-harbour-77"
+
+
+@pytest.mark.parametrize("flags", [(), ("-v",), ("--output-format", "json")])
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'raise RuntimeError("refused: {TOKEN} {WORD}")',
+        f'raise ModuleNotFoundError("no {TOKEN} {WORD}", name="other")',
+        f'raise ImportError("no {TOKEN} {WORD}")',
+        f'class Odd(Exception):\n    pass\n\n\nraise Odd({{"token": "{TOKEN}", "word": "{WORD}"}})',
+    ],
+)
+def test_a_secret_in_the_error_of_a_module_is_nowhere(
+    tmp_path: Path, line: str, flags: tuple[str, ...]
+) -> None:
+    (tmp_path / "shop.py").write_text(f"{line}\n")
+    (tmp_path / ".env").write_text(f"SHOP_TOKEN={WORD}\n")
+    command = Command(tmp_path)
+    ended = command.run("--agent", "shop:agent", "-p", "hi", *flags, SHOP_PASSWORD=WORD)
+    assert ended.code == 2
+    assert "shop cannot be imported" in " ".join(f"{ended.out}{ended.err}".split())
+    log = tmp_path / "data" / "crash.log"
+    texts = ended.out, ended.err, log.read_text() if log.exists() else ""
+    assert not any(secret in text for secret in (TOKEN, WORD) for text in texts)
+
+
 def test_a_module_that_ends_the_process_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text("import sys\n\nsys.exit(3)\n")
     ended = Command(tmp_path).run("--agent", "shop:agent", "-p", "hi", COLUMNS="300")

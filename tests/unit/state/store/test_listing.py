@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from support.models.scripted import Recorder, ScriptedModel, collect, open_session
 
-from sandbur.state.databases.chain import Chain, make_first_digest
 from sandbur.state.databases.schema import make_index_key
 from sandbur.state.errors import SessionNotFound, StoreError
 from sandbur.state.session import SessionSettings, SpawnedBy
@@ -113,11 +112,10 @@ def test_the_labels_of_a_session_that_an_older_version_made_meanwhile_are_found_
     labelled(store, "s1", 1, app="shop", tags=("vip",))
     store.database.commit([("UPDATE heads SET app = ''", ()), ("DELETE FROM session_tags", ())])
     assert found(store, app="shop") == []
-    taken = asyncio.run(
-        store.index.claim("s1", "me", (0, make_first_digest("s1")), store.index.settings("s1"), "")
-    )
-    head = {"records": 0, "chain": make_first_digest("s1")}
-    store.database.commit(taken.statements, taken.make_guard(head, Chain(0, head["chain"])))
+    end = store.writer("s1").chain
+    taken = asyncio.run(store.index.claim("s1", "me", end, store.index.settings("s1"), ""))
+    head = {"records": end.records, "chain": end.digest}
+    store.database.commit(taken.statements, taken.make_guard(head, end))
     assert (found(store, app="shop"), found(store, tags=("vip",))) == (["s1"], ["s1"])
 
 

@@ -152,7 +152,7 @@ def test_folder_and_files_are_private(tmp_path: Path) -> None:
         os.umask(old_mask)
     assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o700
     for path in (tmp_path / "home").iterdir():
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
     store.close()
 
 

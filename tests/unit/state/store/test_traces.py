@@ -238,10 +238,10 @@ async def test_a_fork_has_the_runs_of_its_own(store: Store) -> None:
     session = await open_session(store, ScriptedModel("one"))
     await collect(session.send("go"))
     store.fork("s1", "s2")
-    assert told(store, "s2") == []
+    assert kinds(told(store, "s2")) == ["settings"]
     forked = await open_session(store, ScriptedModel("two"), session_id="s2")
     await collect(forked.send("go on"))
-    assert kinds(told(store, "s2")) == ["run_began", "model_called", "run_ended"]
+    assert kinds(told(store, "s2")) == ["settings", "run_began", "model_called", "run_ended"]
     assert len(told(store)) == 3
 
 

@@ -177,7 +177,7 @@ async def test_a_held_step_comes_before_the_next_one_in_the_same_commit(store: S
         await writer.save(1, "execute_tools", said("two"))
     assert len(found) == 1
     assert rows(store, "SELECT seq FROM steps ORDER BY record") == [(0,), (1,)]
-    assert rows(store, "SELECT last_seq, records FROM heads") == [(1, 4)]
+    assert rows(store, "SELECT last_seq, records FROM heads") == [(1, 5)]
     assert store.verify("s1") == []
 
 

@@ -84,7 +84,9 @@ async def open_library(command: IndexCommand) -> AsyncGenerator[OpenedLibrary]:
 
 def make_fetcher(settings: Settings) -> PageFetcher:
     """Return the fetcher for pages, which follows the rules of the settings for the web tools."""
-    policy = policy_of(settings_of_session(settings, model=""), own_folders(settings, os.environ))
+    policy = policy_of(
+        settings_of_session(settings, model=""), own_folders(settings, os.environ), machine=settings.machine
+    )
     tool = WebFetch()
 
     def judge(url: str) -> Verdict:
