@@ -8,7 +8,7 @@ from typing import Any, Generic, Self, TypeVar, cast, overload
 
 from typing_extensions import TypeForm, Unpack
 
-from ...actions.ports.events import Event, Notice, RunFinished, RunStarted, SubAgentEvent
+from ...actions.ports.events import Event, Notice, RunFinished, RunStarted, SubAgentEvent, find_notice
 from ...actions.turn.output.partial_output import PartialOutput
 from ...state.application import RunOptions
 from ...state.calls import CallDecision, Settlement
@@ -426,8 +426,8 @@ class AgentSession(Generic[OutputT]):
     def _watch(self, event: Event) -> Iterator[Event]:
         """Yield an event and the events that follow from it; keep the notices and the result of the run."""
         for one in (event, *self._notices_after(event), *self._partial.values_after(event)):
-            if isinstance(one, Notice) and len(self._notices) < _MOST_NOTICES:
-                self._notices.append(one.message)
+            if (notice := find_notice(one)) and len(self._notices) < _MOST_NOTICES:
+                self._notices.append(notice)
             if isinstance(one, RunFinished):
                 self._last = one
             if isinstance(one, SubAgentEvent):

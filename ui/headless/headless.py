@@ -8,7 +8,7 @@ from contextlib import suppress
 from os import fstat, read
 from pathlib import Path
 
-from ...actions.ports.events import Event, RunFinished, RunStarted
+from ...actions.ports.events import Event, RunFinished, RunStarted, find_notice, is_undecided
 from ...actions.turn.commands import (
     COMMANDS,
     is_command,
@@ -271,11 +271,13 @@ class TextView:
 
 
 class JsonView:
-    """Prints one JSON object at the end."""
+    """Prints one JSON object at the end, and on stderr why a decision was not possible."""
 
     def show(self, event: Event) -> None:
         if isinstance(event, RunFinished):
             print(encode(result_object(event)), file=answer_stream(), flush=True)
+        elif is_undecided(event):
+            say(plain(find_notice(event)))
 
     def tick(self) -> None:
         pass
