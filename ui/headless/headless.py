@@ -17,6 +17,7 @@ from ...actions.turn.commands import (
     parse_shell_command,
 )
 from ...agent.extensions.prompt_commands import find_commands
+from ...agent.session.recovery import recover
 from ...agent.session.session import Session
 from ...state.calls import PendingCall
 from ...state.conversation.messages import UserContent
@@ -128,7 +129,7 @@ async def run_headless(command: ChatCommand) -> int:
         if message is None:
             message = await _find_remaining(session)
         warn(session.notices, command.progress)
-        events = session.send(message) if message is not None else session.carry_on()
+        events = session.send(message) if message is not None else recover(session)
         return await run_to_end(session, events, session.state.pending_tool_calls, command.progress)
 
 
