@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -127,6 +128,24 @@ async def test_a_program_gets_an_error_for_a_parked_session_and_may_let_it_try_a
                 await session.run()
         result = await session.approve()
     assert (result.status, result.output) == ("done", "fine")
+
+
+def test_an_evaluation_ends_in_spite_of_a_run_that_kills_it_three_times(bot: Command) -> None:
+    for name in ("deadly", "harmless", "quiet"):
+        folder = bot.folder / "tasks" / name
+        (folder / "tests").mkdir(parents=True)
+        (folder / "task.toml").write_text('version = "1.0"\n')
+        (folder / "instruction.md").write_text(name)
+        (folder / "tests/test.sh").write_text("true\n")
+    words = ("eval", "tasks", "--agent", "bot:agent", "--parallel", "3", "--json")
+    assert [bot.run(*words).code for _ in range(3)] == [-signal.SIGKILL] * 3
+    ended = bot.run(*words)
+    assert ended.code == 75
+    assert "deadly" in ended.err
+    assert "died 3 times in a row while it ran explode({})" in ended.err
+    counted = Counter((bot.folder / "log").read_text().split())
+    assert counted["deadly"] == 3
+    assert max(count for line, count in counted.items() if line != "deadly") == 1
 
 
 def wait_until_dead(server: RunningServer) -> None:

@@ -82,7 +82,8 @@ class Deaths:
         ran = [call for call in self.found[-1].ran if all(call in death.ran for death in self.found)]
         what = " and ".join(ran or dict.fromkeys(call for death in self.found for call in death.ran))
         during = f"while it ran {what}" if what else "while no call ran"
-        return f"Its process died {self.count} times in a row {during}, on {hosts}."
+        often = "once" if self.count == 1 else f"{self.count} times in a row"
+        return f"Its process died {often} {during}, on {hosts}."
 
 
 def load_deaths(database: Database, session_ids: Collection[str]) -> dict[str, Deaths]:
