@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ...state.databases.database import Database
 from ...state.store.sessions.claims import Claimed
-from ...state.store.sessions.deaths import Deaths, has_progressed, load_deaths
+from ...state.store.sessions.deaths import PARKED, Deaths, has_progressed, load_deaths
 
 
 class SortedOut(NamedTuple):
@@ -49,9 +49,10 @@ class SessionIsolation:
     def sort_out(self, claimed: Sequence[Claimed]) -> SortedOut:
         """Decide which of the claimed sessions run now."""
         deaths = load_deaths(self._database, [one.session_id for one in claimed])
-        parked = [(one, deaths[one.session_id]) for one in claimed if _is_fatal(deaths.get(one.session_id))]
+        every = [(one, deaths.get(one.session_id, Deaths(one.session_id))) for one in claimed]
+        parked = [(one, found) for one, found in every if found.are_too_many or one.status == PARKED]
         notices = [f"Session {one.session_id} is parked. {found.reason}" for one, found in parked]
-        rest = [one for one in claimed if not _is_fatal(deaths.get(one.session_id))]
+        rest = [pair[0] for pair in every if pair not in parked]
         suspect = next(
             (one for one in rest if (found := deaths.get(one.session_id)) and found.is_suspect), None
         )
@@ -60,7 +61,3 @@ class SessionIsolation:
         self._deaths = deaths[suspect.session_id]
         notices.append(f"Session {suspect.session_id} runs alone. {self._deaths.reason}")
         return SortedOut([suspect], [one for one in rest if one is not suspect], parked, notices)
-
-
-def _is_fatal(deaths: Deaths | None) -> bool:
-    return deaths is not None and deaths.are_too_many

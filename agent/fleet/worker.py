@@ -224,8 +224,9 @@ class Worker:
             await self._return(one, "", now)
         for one, deaths in sorted_out.parked:
             store = Store(self._store.database, self._store.url, one.lane.tenant)
-            with suppress(SandburError):  # without the reason it is parked all the same
-                await run_to_end(park(store, deaths, self.profile.id, keeps_owner=True))
+            if one.status != PARKED:  # otherwise a worker died before it handed the session back
+                with suppress(SandburError):  # without the reason it is parked all the same
+                    await run_to_end(park(store, deaths, self.profile.id, keeps_owner=True))
             await self._return(one, PARKED)
         return sorted_out.run
 

@@ -18,13 +18,13 @@ from ...errors import GuardFailed, StoreError
 from ...process.clock import format_time
 from ...process.crashpoints import reach
 from ...process.identity import is_process_gone
-from .deaths import record_death
+from .deaths import PARKED, record_death
 from .inbox import drop_stops, find_stopped
 from .lanes import CHANNEL, Lane, parse_lane
 from .lease import make_lease_end
 from .listing import is_fresh, read_beat_s
 
-NOT_BY_MESSAGE = ("needs_approval", "needs_decision", "parked")
+NOT_BY_MESSAGE = ("needs_approval", "needs_decision", PARKED)
 """The statuses of sessions that a person has to decide about before they take another message."""
 _MOST_ROUNDS = 12
 _KEPT_S = 24 * 3600
@@ -188,7 +188,7 @@ class WorkerClaims:
                 self._database.commit([self._take_from(owner, lane, most - len(found), now)])
                 reach("take_over_committed")
                 taken = self._take_in()
-                for one in taken:
+                for one in (one for one in taken if one.status != PARKED):
                     record_death(self._database, one.session_id, one.epoch - 1, owner)
                 found += taken
         self.left_over -= len(found)

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -21,12 +22,14 @@ INNOCENT = ("one", "two", "three")
 MOST_STARTS = 12
 
 
-def add_sessions(url: str, log: Path, effect: str, mode: str) -> None:
+def add_sessions(
+    url: str, log: Path, effect: str, mode: str, names: Sequence[str] = (DEADLY, *INNOCENT)
+) -> None:
     store = Store.open(url)
     agent = make_agent(log, effect, mode)
 
     async def add() -> None:
-        for name in (DEADLY, *INNOCENT):
+        for name in names:
             await create_session(store, NAME, agent, name)
             await send_message(store, name, name)
 
@@ -86,6 +89,28 @@ def test_a_call_with_an_effect_that_kills_its_process_is_tried_three_times(
     tmp_path: Path, effect: str
 ) -> None:
     require_parked(f"sqlite:///{tmp_path}/store.db", tmp_path / "log", effect)
+
+
+@pytest.mark.parametrize(
+    ("explosions", "point"),
+    [(1, "death_before_commit"), (1, "death_committed"), (3, "park_before_commit"), (3, "parked")],
+)
+def test_a_worker_that_is_killed_while_it_counts_or_parks_costs_no_further_try(
+    tmp_path: Path, explosions: int, point: str
+) -> None:
+    log, url = tmp_path / "log", f"sqlite:///{tmp_path}/store.db"
+    add_sessions(url, log, "read", "yolo", names=(DEADLY,))
+    words = (url, str(log), "read", "yolo")
+    for kills in (*[""] * explosions, point):
+        died = run_victim("agents/deadly_victim", *words, point=kills, SANDBUR_LEASE_S="1")
+        assert died.code == -signal.SIGKILL, died.err
+    keep_working(url, log, "read", "yolo")
+    store = Store.open(url)
+    assert store.index.summary(DEADLY).status == "parked"
+    assert "while it ran explode({})" in store.index.load_deaths(DEADLY).reason
+    assert log.read_text().split().count(DEADLY) <= MOST_DEATHS
+    assert not audit(store.database, [DEADLY]).breaches
+    store.close()
 
 
 def test_a_person_decides_about_a_call_whose_effect_is_unknown_after_one_death(tmp_path: Path) -> None:
