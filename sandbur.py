@@ -115,6 +115,7 @@ if TYPE_CHECKING:
         SandburError,
         SessionHeld,
         SessionNotFound,
+        SessionParked,
         StoreError,
         Unreachable,
     )
@@ -208,6 +209,7 @@ __all__ = [
     "SessionInfo",
     "SessionMemory",
     "SessionNotFound",
+    "SessionParked",
     "SessionPlan",
     "SessionUsage",
     "Setting",
@@ -377,6 +379,7 @@ _HOMES = {
     "SessionInfo": ("sandbur.agent.sdk.stored_sessions", "SessionInfo"),
     "SessionMemory": ("sandbur.actions.workspace.backends.backend", "SessionMemory"),
     "SessionNotFound": ("sandbur.state.errors", "SessionNotFound"),
+    "SessionParked": ("sandbur.state.errors", "SessionParked"),
     "SessionUsage": ("sandbur.agent.sdk.stored_sessions", "SessionUsage"),
     "Setting": ("sandbur.agent.config.setting", "Setting"),
     "SettingReader": ("sandbur.agent.config.setting_reader", "SettingReader"),

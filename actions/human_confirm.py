@@ -35,7 +35,7 @@ async def human_confirm(
             decided, problem = take(call, decision, ports, state)
         calls.append(decided)
         if problem:
-            ports.emit(Notice(f"The call {call.call_id} still waits: {problem}"))
+            ports.emit(Notice(f"The call {call.call_id} still waits: {problem}", "undecided"))
         else:
             await ports.journal.record_decision(decided, decision.by)
     return {"pending_tool_calls": tuple(calls)}

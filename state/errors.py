@@ -14,6 +14,7 @@ SandburError
 │   ├── SessionMoved         1    another process continued the session since it was read here
 │   ├── SessionNotFound      2    no session with this id
 │   ├── SessionHasFork       1    the session has a fork, which must be deleted first
+│   ├── SessionParked        3    the process of the session died too often; a person has to decide
 │   ├── SessionMismatch      1    this graph or schema cannot continue the session
 │   └── SettingsChanged      1    the settings of the session were changed outside of Sandbur
 ├── ModelError               1    the provider failed, and retries did not or would not help
@@ -123,6 +124,12 @@ class SessionMoved(StoreError):
 class SessionNotFound(StoreError):
     exit_code = 2
     code = "session_not_found"
+
+
+class SessionParked(StoreError):
+    exit_code = 3
+    code = "session_parked"
+    status = "needs_decision"
 
 
 class SessionHasFork(StoreError):

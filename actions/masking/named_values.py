@@ -51,6 +51,11 @@ def is_random(value: bytes) -> bool:
     return len(value) >= 16 and _count_changes(value) >= max(3, min(len(value), _EXAMINED) // 5)
 
 
+def looks_random(value: bytes) -> bool:
+    """Return whether a value is random by its form alone, also a short one."""
+    return is_random(value) or 3 * _count_changes(value) >= len(value[:_EXAMINED])
+
+
 def is_placeholder(value: bytes) -> bool:
     return _PLACEHOLDER.search(value[:_EXAMINED]) is not None
 

@@ -10,6 +10,7 @@ from ...state.conversation.messages import parse_json_object
 from ..workspace.paths import FileProblem
 from .key_formats import LABEL as PRIVATE_KEY
 from .key_formats import extract_key_body, is_undecorated
+from .named_values import looks_random
 from .span import PLACEHOLDER
 
 _MOST_VALUES = 5000
@@ -194,7 +195,12 @@ def _mask_value(value: Any, name: str, mask: Callable[[str], str]) -> Any:
 
 
 def _mask_by_name(name: str, value: str, mask: Callable[[str], str]) -> str:
-    """Return a value masked if the name of its field makes it a secret, otherwise unchanged."""
+    """Return a value masked if the name of its field makes it a secret, otherwise unchanged.
+
+    The name `token` alone does not: a tokenizer has such a parameter, so the form of the value counts, too.
+    """
+    if name.lower() == "token" and not looks_random(value.encode("utf-8", "replace")):
+        return value
     if (
         not 6 <= len(value) <= _MOST_PROBED_CHARS
         or not (name + value).isprintable()

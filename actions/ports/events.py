@@ -186,7 +186,10 @@ class Compacted:
     tokens_after: int
 
 
-NoticeKind = Literal["info", "retry", "fallback", "discarded", "compression", "truncation", "refusal"]
+NoticeKind = Literal[
+    "info", "retry", "fallback", "discarded", "compression", "truncation", "refusal", "undecided"
+]
+"""`undecided`: a decision of a person was not possible, so its call still waits."""
 RETRIES: frozenset[NoticeKind] = frozenset({"retry", "fallback"})
 """The kinds of notices about a model call that starts again. `fallback`: with another model."""
 
@@ -293,6 +296,21 @@ class SubAgentEvent:
 
     agent: SubAgent
     event: Event
+
+
+def find_notice(event: Any) -> str:
+    """Return the text of a notice; one of a sub-agent begins with its name. Empty for other events."""
+    if isinstance(event, Notice):
+        return event.message
+    if isinstance(event, SubAgentEvent) and isinstance(event.event, Notice):
+        return f"{event.agent.name}: {event.event.message}"
+    return ""
+
+
+def is_undecided(event: Any) -> bool:
+    """Return whether an event says that a person's decision was not possible."""
+    inner = event.event if isinstance(event, SubAgentEvent) else event
+    return isinstance(inner, Notice) and inner.kind == "undecided"
 
 
 Event = (

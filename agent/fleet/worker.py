@@ -20,11 +20,14 @@ from ...state.process.clock import format_time
 from ...state.process.crashpoints import reach
 from ...state.process.identity import make_runner_name
 from ...state.store.sessions.claims import Claimed, WorkerClaims, WorkerProfile
+from ...state.store.sessions.deaths import PARKED
 from ...state.store.sessions.lanes import CHANNEL, check_labels, make_agent_key
 from ...state.store.sessions.listing import read_beat_s
 from ...state.store.sessions.record_feed import load_newest_run
 from ...state.store.sessions.sealed_limits import make_limit_error
 from ...state.store.store import Store
+from ..session.recovery import park
+from .isolation import SessionIsolation
 from .worker_sessions import WorkerSessions
 
 if TYPE_CHECKING:
@@ -87,6 +90,7 @@ class Worker:
         self._on_notice: Callable[[str], None] = on_notice or ignore_notice
         self._running: dict[str, AgentSession[Any] | None] = {}
         """The claimed sessions; None while one is being opened."""
+        self._isolation = SessionIsolation(store.database)
         self._tasks: set[asyncio.Task[None]] = set()
         self._wake: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -189,9 +193,12 @@ class Worker:
             self._on_notice(f"The quota of tenant {tenant or 'default'} holds {many} back.")
 
     async def _claim_free(self, once: bool) -> bool:
-        """Claim sessions for the free places and start them; return whether any was found."""
+        """Claim sessions for the free places and start them; return whether any was found.
+
+        Nothing is claimed beside a session that may kill its process.
+        """
         free = self.profile.concurrency - len(self._running)
-        if free < 1:
+        if free < 1 or await _run_in_thread(partial(self._isolation.is_needed, self._running)):
             return False
         claimed: list[Claimed] = []
         try:
@@ -203,12 +210,44 @@ class Worker:
         except StoreError as error:
             self._on_notice(f"No session was claimed: {error.message}")
         self._tell_of_changed_quotas()
-        for one in claimed:
+        for one in await self._sort_out(claimed) if claimed else ():
+            others = tuple(self._tasks) if one.session_id == self._isolation.session_id else ()
             self._running[one.session_id] = None
-            task = asyncio.ensure_future(self._work(one))
+            task = asyncio.ensure_future(self._work(one, others))
             self._tasks.add(task)
             task.add_done_callback(self._finish)
         return bool(claimed)
+
+    async def _sort_out(self, claimed: list[Claimed]) -> list[Claimed]:
+        """Return the sessions to run now. Those whose process died too often are parked. If one may kill its
+        process, it is returned alone, and the others are handed back.
+        """
+        try:
+            sorted_out = await _run_in_thread(partial(self._isolation.sort_out, claimed))
+        except StoreError as error:
+            self._on_notice(f"Nothing is known about deaths: {error.message}")
+            return claimed
+        for notice in sorted_out.notices:
+            self._on_notice(notice)
+        now = format_time(self._store.database.now())
+        for one in sorted_out.left:
+            await self._return(one, "", now)
+        for one, deaths in sorted_out.parked:
+            store = Store(self._store.database, self._store.url, one.lane.tenant)
+            if one.status != PARKED:  # otherwise a worker died before it handed the session back
+                with suppress(SandburError):  # without the reason it is parked all the same
+                    await run_to_end(park(store, deaths, self.profile.id, keeps_owner=True))
+            await self._return(one, PARKED)
+        return sorted_out.run
+
+    async def _return(self, claimed: Claimed, status: str, wake_at: str = "") -> None:
+        """Hand a session back that did not run."""
+        self._interrupted.discard(claimed.session_id)
+        hand_back = partial(self._claims.hand_back, claimed, status, wake_at, claimed.attempts)
+        try:
+            await _run_in_thread(hand_back)
+        except StoreError as error:
+            self._on_notice(f"Session {claimed.session_id} was not handed back: {error.message}")
 
     async def _take_over(self, free: int, is_needed: bool) -> list[Claimed]:
         """Claim sessions of dead workers. The more workers there are, the less often each of them looks."""
@@ -227,8 +266,10 @@ class Worker:
         if not task.cancelled() and (bug := task.exception()) is not None:
             self._on_notice(f"A session of this worker failed: {type(bug).__name__}: {bug}")
 
-    async def _work(self, claimed: Claimed) -> None:
-        """Run a claimed session until it has no more to do, and hand it back."""
+    async def _work(self, claimed: Claimed, others: tuple[asyncio.Task[None], ...] = ()) -> None:
+        """Run a claimed session until it has no more to do, and hand it back. It begins after `others`."""
+        if others:
+            await asyncio.wait(others)
         answered = claimed.asked
         finished: RunFinished | None = None
         error: SandburError | None = SandburError("The worker failed; this is a bug.")

@@ -8,18 +8,19 @@ from typing import Any, Generic, Self, TypeVar, cast, overload
 
 from typing_extensions import TypeForm, Unpack
 
-from ...actions.ports.events import Event, Notice, RunFinished, RunStarted, SubAgentEvent
+from ...actions.ports.events import Event, Notice, RunFinished, RunStarted, SubAgentEvent, find_notice
 from ...actions.turn.output.partial_output import PartialOutput
 from ...state.application import RunOptions
 from ...state.calls import CallDecision, Settlement
 from ...state.conversation.messages import Message, UserContent
 from ...state.conversation.transcript import Transcript
-from ...state.errors import UsageError
+from ...state.errors import SessionParked, UsageError
 from ...state.session import WaitingMessage
 from ..runtime.runtime import Runtime
 from ..runtime.tool_groups import ToolGroups
 from ..runtime.tool_servers import ToolServers
 from ..session.decisions import make_decision
+from ..session.recovery import is_parked, recover
 from ..session.session import Session
 from .runs.child_results import ChildResults
 from .runs.pending import ApprovalHandler, PendingToolCall
@@ -229,7 +230,7 @@ class AgentSession(Generic[OutputT]):
         """Do the same as `stream`, with arguments that are checked already."""
         if message is None:
             require_message(request)
-            return self._stream(lambda session, options: session.carry_on(options), request)
+            return self._stream(recover, request)
 
         def start(session: Session, options: RunOptions) -> AsyncIterator[Event]:
             if "message_history" in request.given:
@@ -247,9 +248,12 @@ class AgentSession(Generic[OutputT]):
     ) -> RunResult[OutputT]:
         """Approve the waiting calls of these ids, by default all, and continue the run.
 
-        `arguments` are edited arguments for a single call, by name or as JSON text. `options` are those of
-        `run`: `deps` has to be passed again.
+        If no call waits and the session is parked, it tries again. `arguments` are edited arguments for a
+        single call, by name or as JSON text. `options` are those of `run`: `deps` has to be passed again.
         """
+        if not (call_ids or self.pending or record_only) and await is_parked(self._active_session):
+            request: RunRequest[Any] = make_request(None, options)
+            return await self._finish_run(self._stream(lambda session, own: session.carry_on(own), request))
         chosen = self._select_calls(call_ids)
         if arguments is not None and len(chosen) != 1:
             raise UsageError("Edited arguments are for one call.", "Name the id of this call.")
@@ -419,6 +423,10 @@ class AgentSession(Generic[OutputT]):
                             continue
                         for one in self._watch(event):
                             yield one
+        except SessionParked:
+            # The end of the run was recorded outside of this object.
+            self._session = await self._runtime().reopen(session)
+            raise
         finally:
             self._parse = self._rules.choose_parser(request, session.state.run_options)
             session.inputs.clear(self._deps)
@@ -426,8 +434,8 @@ class AgentSession(Generic[OutputT]):
     def _watch(self, event: Event) -> Iterator[Event]:
         """Yield an event and the events that follow from it; keep the notices and the result of the run."""
         for one in (event, *self._notices_after(event), *self._partial.values_after(event)):
-            if isinstance(one, Notice) and len(self._notices) < _MOST_NOTICES:
-                self._notices.append(one.message)
+            if (notice := find_notice(one)) and len(self._notices) < _MOST_NOTICES:
+                self._notices.append(notice)
             if isinstance(one, RunFinished):
                 self._last = one
             if isinstance(one, SubAgentEvent):

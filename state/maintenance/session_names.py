@@ -9,7 +9,7 @@ from urllib.parse import quote
 _WAIT_S = 0.2
 """The seconds to wait for a locked database."""
 _MOST = 1000
-_WAITING = ("needs_approval", "needs_decision")
+_WAITING = ("needs_approval", "needs_decision", "parked")
 
 
 class NamedSession(NamedTuple):
@@ -23,7 +23,7 @@ def load_session_names(file: Path, tenant: str, only_waiting: bool = False) -> l
     """Return the newest sessions, newest first, without sub-agents. Return none if the file cannot be read.
     The file is never created.
     """
-    where = f"s.tenant = ? AND s.parent_session IS NULL{' AND h.status IN (?, ?)' if only_waiting else ''}"
+    where = f"s.tenant = ? AND s.parent_session IS NULL{' AND h.status IN (?, ?, ?)' if only_waiting else ''}"
     values = (tenant, *(_WAITING if only_waiting else ()), _MOST)
     try:
         address = f"file:{quote(str(file))}?mode=ro"

@@ -37,6 +37,7 @@ STATES = {
     "budget_limit": ("at its budget", "stopped"),
     "timeout": ("ran out of time", "stopped"),
     "error": ("failed", "failed"),
+    "parked": ("parked", "parked"),
 }
 """Status -> its description in a few words, and in one word."""
 _AGES = ((86_400 * 365, "y"), (86_400, "d"), (3600, "h"), (60, "m"))

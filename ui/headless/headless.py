@@ -8,7 +8,7 @@ from contextlib import suppress
 from os import fstat, read
 from pathlib import Path
 
-from ...actions.ports.events import Event, RunFinished, RunStarted
+from ...actions.ports.events import Event, RunFinished, RunStarted, find_notice, is_undecided
 from ...actions.turn.commands import (
     COMMANDS,
     is_command,
@@ -17,6 +17,7 @@ from ...actions.turn.commands import (
     parse_shell_command,
 )
 from ...agent.extensions.prompt_commands import find_commands
+from ...agent.session.recovery import recover
 from ...agent.session.session import Session
 from ...state.calls import PendingCall
 from ...state.conversation.messages import UserContent
@@ -128,7 +129,7 @@ async def run_headless(command: ChatCommand) -> int:
         if message is None:
             message = await _find_remaining(session)
         warn(session.notices, command.progress)
-        events = session.send(message) if message is not None else session.carry_on()
+        events = session.send(message) if message is not None else recover(session)
         return await run_to_end(session, events, session.state.pending_tool_calls, command.progress)
 
 
@@ -271,11 +272,13 @@ class TextView:
 
 
 class JsonView:
-    """Prints one JSON object at the end."""
+    """Prints one JSON object at the end, and on stderr why a decision was not possible."""
 
     def show(self, event: Event) -> None:
         if isinstance(event, RunFinished):
             print(encode(result_object(event)), file=answer_stream(), flush=True)
+        elif is_undecided(event):
+            say(plain(find_notice(event)))
 
     def tick(self) -> None:
         pass

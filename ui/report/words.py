@@ -22,6 +22,7 @@ from ..terminal.text.times import format_seconds
 STATUS_WORDS = {
     "needs_approval": "waits for an approval",
     "needs_decision": "waits for a decision",
+    "parked": "parked, as its process died again and again",
     "goal_not_reached": "goal not reached",
     "repeated": "stopped, as it repeated itself",
     "turn_limit": "stopped at the turn limit",

@@ -12,6 +12,7 @@ from typing import Any
 
 from ...agent.sdk.agent import Agent
 from ...state.store.access_tokens import AuditTrail
+from ...state.store.sessions.deaths import count_parked
 from ...state.store.sessions.workload import count_workload
 from ...state.store.store import Store
 from .access.token_book import TokenBook
@@ -132,8 +133,13 @@ class Service:
         """Return the numbers that are read when somebody asks for the metrics."""
         database = self.store.database
         workload = await database.offload(lambda: count_workload(database))
+        parked = await database.offload(lambda: count_parked(database))
         return {
             "sandbur_sessions_waiting": ("Sessions of all tenants that wait for a worker.", workload.waiting),
+            "sandbur_sessions_parked": (
+                "Sessions of all tenants whose process died too often: a person has to decide.",
+                parked,
+            ),
             "sandbur_sessions_claimed": ("Sessions of all tenants that workers run.", workload.claimed),
             "sandbur_streams": ("Open event streams.", self.feeds.stream_count),
             "sandbur_running_sessions": ("Sessions that run in this process.", self.runner.running_count),

@@ -19,11 +19,12 @@ from ...agent.fleet.worker import Worker
 from ...agent.fleet.worker_sessions import open_runtime
 from ...agent.runtime.runtime import Runtime
 from ...agent.sdk.agent import Agent
+from ...agent.session.recovery import require_recoverable
 from ...state.calls import CallDecision
 from ...state.conversation.attachments import AttachedFile
 from ...state.conversation.content import format_attachment_size
 from ...state.conversation.messages import UserContent
-from ...state.errors import SandburError, SessionHeld, UsageError
+from ...state.errors import SandburError, SessionHeld, SessionParked, UsageError
 from ...state.store.sessions.lease import make_held_error
 from ...state.store.sessions.record_feed import load_newest_run
 from ...state.store.sessions.session_rows import list_due_runs
@@ -57,6 +58,7 @@ class SessionRunner:
         self._agents = agents
         self._is_embedded = is_embedded
         self._workers = workers
+        self._on_notice = on_notice
         self._worker = Worker(store, agents, concurrency, on_event=on_event, on_notice=on_notice)
         self._working: asyncio.Task[None] | None = None
 
@@ -71,7 +73,7 @@ class SessionRunner:
                 # Those of other agents, and those that another process runs, are not for this server.
                 if not run.held_by and store.index.settings(run.session_id).agent in self._agents:
                     with suppress(SandburError):
-                        await store.index.make_due(run.session_id)
+                        await self._make_due(store, run.session_id)
         if self._is_embedded:
             self._working = asyncio.ensure_future(self._worker.run())
 
@@ -79,6 +81,15 @@ class SessionRunner:
         """Raise `RequestRefused` while none of the server's own worker processes runs."""
         if self._workers is not None:
             await self._workers.require()
+
+    async def _make_due(self, store: Store, session_id: str) -> None:
+        """Let a run whose process died go on, unless it is parked."""
+        try:
+            await require_recoverable(store, session_id)
+        except SessionParked as parked:
+            self._on_notice(parked.message)
+        else:
+            await store.index.make_due(session_id)
 
     def find_agent(self, name: str) -> Agent[Any]:
         """Return the agent of this name; raises `UsageError` if this server does not have it."""
@@ -139,7 +150,7 @@ class SessionRunner:
             return bool(session.state.calls_to_decide)
 
     async def go_on(self, store: Store, session_id: str) -> None:
-        """Let the session run from its last step; raises `SessionHeld` if it runs."""
+        """Let the session run from its last step, also if it is parked; raises `SessionHeld` if it runs."""
         await self.require_worker()
         await self._require_agent(store, session_id)
         await self.wait_until_free(session_id)

@@ -110,7 +110,7 @@ class Renderer:
             ApprovalNeeded: self._await_approval,
             Notice: lambda event: self._note(event.message),
             UsageChanged: self._use,
-            SubAgentEvent: SubAgentsView(self._calls, self._plan.progress).show,
+            SubAgentEvent: SubAgentsView(self._calls, self._plan.progress, self._note).show,
             RunFinished: self._finish_run,
         }
 

@@ -2,6 +2,7 @@
 
 import hmac
 import secrets
+from collections.abc import Awaitable, Callable
 from urllib.parse import parse_qs
 
 from fastapi import FastAPI, Request
@@ -13,7 +14,7 @@ from ...state.calls import CallDecision, Settlement
 from ...state.errors import SandburError, UsageError
 from ...state.store.store import Store
 from .page import HEADERS, page
-from .waiting_approvals import overview, record
+from .waiting_approvals import lift, overview, record
 
 _MOST_BYTES = 64_000
 _DONE = {"approve": "approved", "deny": "denied", **dict.fromkeys(OUTCOMES, "settled")}
@@ -33,18 +34,34 @@ def add_decisions(app: FastAPI, store: Store, overrides: Overrides) -> None:
     async def waiting(request: Request) -> Response:
         return await render(request.query_params.get("notice", ""))
 
-    @app.post("/decide")
-    async def decide(request: Request) -> Response:
+    async def act(request: Request, change: Callable[[dict[str, str]], Awaitable[str]]) -> Response:
+        """Carry out what a form asks for; `change` returns the key of the message afterwards."""
         try:
             fields = await _fields(request)
             if not hmac.compare_digest(fields.get("form_token", "").encode(), form_token.encode()):
                 return await render(
                     problem="This form is from an earlier start of the server. Decide again.", status=403
                 )
-            await record(overrides, fields.get("session", ""), _decision(fields), fields.get("digest", ""))
+            notice = await change(fields)
         except SandburError as error:
             return await render(problem=f"Nothing was recorded: {error}", status=409)
-        return RedirectResponse(f"/?notice={_DONE[fields['decision']]}", 303, HEADERS)
+        return RedirectResponse(f"/?notice={notice}", 303, HEADERS)
+
+    @app.post("/decide")
+    async def decide(request: Request) -> Response:
+        async def change(fields: dict[str, str]) -> str:
+            await record(overrides, fields.get("session", ""), _decision(fields), fields.get("digest", ""))
+            return _DONE[fields["decision"]]
+
+        return await act(request, change)
+
+    @app.post("/lift")
+    async def lift_parked(request: Request) -> Response:
+        async def change(fields: dict[str, str]) -> str:
+            await lift(store, fields.get("session", ""))
+            return "lifted"
+
+        return await act(request, change)
 
 
 async def _fields(request: Request) -> dict[str, str]:

@@ -8,7 +8,15 @@ from ..report.markup import Html, block, join, tag
 from ..terminal.lines import Line
 from ..terminal.terminal import shorten
 from ..terminal.text.times import ago
-from .waiting_approvals import LeftMessages, Overview, StoppedSession, WaitingCall, WaitingSession, run_page
+from .waiting_approvals import (
+    LeftMessages,
+    Overview,
+    ParkedSession,
+    StoppedSession,
+    WaitingCall,
+    WaitingSession,
+    run_page,
+)
 
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none';"
@@ -25,6 +33,7 @@ NOTES = {
     "approved": "Approved. The call runs when the session is resumed.",
     "denied": "Denied. The model is informed when the session is resumed.",
     "settled": "Settled. The session can be resumed.",
+    "lifted": "The session tries again when it is resumed.",
 }
 """The messages that a request can select; text from a request is never displayed."""
 
@@ -73,6 +82,7 @@ ul{padding-left:1.1rem;margin:.4rem 0}li{overflow-wrap:anywhere;margin:.2rem 0}
 def page(found: Overview, form_token: str, note: str = "", problem: str = "") -> Html:
     """Return the whole page; `problem` is displayed as plain text."""
     count = sum(len(one.calls) for one in found.waiting) + sum(len(one.inside) for one in found.stopped)
+    count += len(found.parked)
     title = f"{count} waiting" if count else "Nothing waits"
     body = join(
         tag("nav", tag("a", "Look again", href="/"), tag("a", "All runs", href="/projects")),
@@ -82,6 +92,7 @@ def page(found: Overview, form_token: str, note: str = "", problem: str = "") ->
         _render_due(found.due),
         join(*(_session(one, form_token) for one in found.waiting)),
         join(*(_render_stopped_session(one) for one in found.stopped if one.inside)),
+        join(*(_render_parked_session(one, form_token) for one in found.parked)),
         _count_left_out(found.left_out),
         _render_stopped_sessions([one.summary for one in found.stopped if not one.inside]),
         _render_left_messages(found.messages),
@@ -195,6 +206,18 @@ def _render_stopped_session(found: StoppedSession) -> Html:
         tag("p", " · ".join((one.cwd, one.model, ago(one.updated_at))), class_="soft"),
         tag("pre", "\n".join(found.inside)),
         tag("p", f"{text}the rest: ", tag("code", f"sandbur -r {one.id}"), class_="why"),
+    )
+
+
+def _render_parked_session(found: ParkedSession, form_token: str) -> Html:
+    one, fields = found.summary, {"form_token": form_token, "session": found.summary.id}
+    hidden = join(*(tag("input", type="hidden", name=name, value=value) for name, value in fields.items()))
+    return tag(
+        "section",
+        tag("h2", tag("a", one.title or one.id, href=run_page(one))),
+        tag("p", " · ".join((one.cwd, one.model, ago(one.updated_at))), class_="soft"),
+        tag("p", f"Parked. {found.reason}", class_="why"),
+        tag("form", hidden, _button("lift", "Let it try again", "go"), method="post", action="/lift"),
     )
 
 

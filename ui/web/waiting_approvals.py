@@ -15,6 +15,7 @@ from ...state.calls import CallDecision, PendingCall
 from ...state.errors import SandburError, StoreError, UsageError
 from ...state.session import SessionSummary
 from ...state.store.recording import find_last_moves
+from ...state.store.sessions.deaths import PARKED
 from ...state.store.sessions.inbox import list_sessions_with_messages
 from ...state.store.store import Store
 from ..terminal.lines import Line, format_unknown, question_lines, title
@@ -49,6 +50,13 @@ class StoppedSession:
 
 
 @dataclass(frozen=True, slots=True)
+class ParkedSession:
+    summary: SessionSummary
+    reason: str
+    """What ran, how often, and where."""
+
+
+@dataclass(frozen=True, slots=True)
 class LeftMessages:
     summary: SessionSummary
     texts: tuple[str, ...]
@@ -67,6 +75,8 @@ class Overview:
     """The number of waiting sessions that are not in `waiting`."""
     messages: tuple[LeftMessages, ...] = ()
     """The messages of people that no run has read yet."""
+    parked: tuple[ParkedSession, ...] = ()
+    """The sessions whose process died too often."""
 
 
 def run_page(summary: SessionSummary) -> str:
@@ -80,12 +90,14 @@ def overview(store: Store) -> Overview:
     asking = _leave_out_children([one for one in sessions if one.status in _WAITS])[::-1]
     found_sessions = [found for one in asking[:MOST_SESSIONS] if (found := _read(store, one)) is not None]
     stopped = _leave_out_children([one for one in sessions if one.status in _STOPPED and not one.wake_at])
+    parked = _leave_out_children([one for one in sessions if one.status == PARKED])[:MOST_SESSIONS]
     return Overview(
         tuple(one for one in found_sessions if one.calls),
         tuple(StoppedSession(one, _list_started_calls(store, one)) for one in stopped[:MOST_SESSIONS]),
         sum(bool(one.wake_at) for one in sessions),
         max(0, len(asking) - MOST_SESSIONS),
         tuple(_read_left_messages(store, sessions)),
+        tuple(ParkedSession(one, store.index.load_deaths(one.id).reason) for one in parked),
     )
 
 
@@ -178,6 +190,14 @@ async def record(overrides: Overrides, session_id: str, decision: CallDecision, 
         return bool(waiting)
     finally:
         await runtime.aclose()
+
+
+async def lift(store: Store, session_id: str) -> None:
+    """Let a parked session try again with the next `sandbur resume --due`; raises `SandburError`."""
+    head = await store.database.offload(lambda: store.index.head(session_id))
+    if head.status != PARKED:
+        raise UsageError("This session is not parked any more.")
+    await store.index.make_due(session_id)
 
 
 def _require_same(session: Session, decision: CallDecision, digest: str) -> None:

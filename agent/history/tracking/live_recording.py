@@ -21,6 +21,7 @@ from ....state.store.recording import (
     load_state,
     select_rows_between,
 )
+from ....state.store.sessions.deaths import PARKED
 from ....state.store.sessions.session_rows import Head
 from ....state.trace import ModelCalled, RunBegan, RunEnded
 from ...graph import next_action
@@ -172,7 +173,7 @@ def tail(recording: LiveRecording, head: Head) -> Tail | None:
     last = recording.traces[-1] if recording.traces else None
     if head.life == "running":
         return Tail(_next(recording), None, head.updated_at)
-    if head.life == "died":
+    if head.life == "died" and head.status != PARKED:
         return Tail(_next(recording), _DIED.format(recording.session_id), head.updated_at)
     if last is not None and isinstance(last.record, RunEnded):
         if (error := last.record.error) is not None:

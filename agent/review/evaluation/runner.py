@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from ....actions.ports import Model
 from ....state.application import Usage
-from ....state.errors import UsageError
+from ....state.errors import SessionParked, UsageError
 from ....state.store.store import Store
 from ...config.settings import Settings
 from ...history.reports.read_report import read_account
@@ -67,13 +67,27 @@ class EvaluationRunner:
             self._report(f"{self._known} of {len(runs)} runs have ended before; they are not repeated.")
         limit = asyncio.Semaphore(self._plan.parallel)
         try:
-            async with asyncio.TaskGroup() as tasks:
-                for one in runs:
-                    if one.session_id not in self._ended:
+            for group in await asyncio.to_thread(self._list_groups):
+                async with asyncio.TaskGroup() as tasks:
+                    for one in group:
                         tasks.create_task(self._run_limited(one, limit))
         except BaseExceptionGroup as several:
             raise _find_first(several) from None
         return self.result()
+
+    def _list_groups(self) -> list[list[PlannedRun]]:
+        """Return the runs that have not ended, in groups that run one after the other.
+
+        A run that worked when the process died may have killed it, so it runs alone, after the others.
+        """
+        left = [one for one in self._runs if one.session_id not in self._ended]
+        died = [one for one in left if self._workers is None and self._has_died(one)]
+        return [[one for one in left if one not in died], *([one] for one in died)]
+
+    def _has_died(self, planned: PlannedRun) -> bool:
+        index = self._store.index
+        ids = (planned.session_id, *planned.earlier_ids)
+        return any(index.exists(one) and index.head(one).life == "died" for one in ids)
 
     def result(self) -> EvaluationResult:
         """Return the runs that have ended so far."""
@@ -135,7 +149,10 @@ class EvaluationRunner:
                 return "" if end == "ended" else end
             if end != "decide":
                 return f"{_OPEN}{end}"
-        result = await self._solve(planned, place)
+        try:
+            result = await self._solve(planned, place)
+        except SessionParked as parked:
+            return f"{_OPEN}{parked.message}"
         if result is None or result.status not in UNFINISHED:
             return "" if result is None else result.status
         why = result.error.message if result.error is not None else f"its status is {result.status}"

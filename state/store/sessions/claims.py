@@ -18,13 +18,14 @@ from ...errors import GuardFailed, StoreError
 from ...process.clock import format_time
 from ...process.crashpoints import reach
 from ...process.identity import is_process_gone
+from .deaths import PARKED, record_death
 from .inbox import drop_stops, find_stopped
 from .lanes import CHANNEL, Lane, parse_lane
 from .lease import make_lease_end
 from .listing import is_fresh, read_beat_s
 from .sealed_limits import REMOVED, is_changed, load_codes, note_limit, seal_limit
 
-NOT_BY_MESSAGE = ("needs_approval", "needs_decision")
+NOT_BY_MESSAGE = ("needs_approval", "needs_decision", PARKED)
 """The statuses of sessions that a person has to decide about before they take another message."""
 _MOST_ROUNDS = 12
 _KEPT_S = 24 * 3600
@@ -170,7 +171,7 @@ class WorkerClaims:
         return claimed
 
     def take_over(self, most: int) -> list[Claimed]:
-        """Claim up to `most` sessions whose worker is dead; return them.
+        """Claim up to `most` sessions whose worker is dead; return them. Their deaths are counted.
 
         A worker is dead if its lease is over by the clock of the database, or if its process on this machine
         has ended. A session of another process, such as `sandbur approve`, is taken over if it was asked for
@@ -193,7 +194,10 @@ class WorkerClaims:
                 reach("take_over_before_commit")
                 self._database.commit([self._take_from(owner, lane, most - len(found), now)])
                 reach("take_over_committed")
-                found += self._take_in()
+                taken = self._take_in()
+                for one in (one for one in taken if one.status != PARKED):
+                    record_death(self._database, one.session_id, one.epoch - 1, owner)
+                found += taken
         self.left_over -= len(found)
         return found
 

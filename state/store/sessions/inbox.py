@@ -1,4 +1,4 @@
-"""Messages that people send to a session, and requests to stop its run.
+"""Messages that people send to a session, requests to stop its run, and deaths of its process.
 
 Each is one row, which the writer of the session does not write.
 """
@@ -42,7 +42,9 @@ MOST_CHARS_AT_ONCE = 16 * 1024 * 1024
 WITHDRAWN: Literal["withdrawn"] = "withdrawn"
 STOP: Literal["stop"] = "stop"
 """A request to interrupt a run."""
-_NO_MESSAGE = (WITHDRAWN, STOP)
+DIED: Literal["died"] = "died"
+"""A death of the process that ran the session, see `deaths.py`."""
+_NO_MESSAGE = (WITHDRAWN, STOP, DIED)
 _MOST_TRIES = 50
 
 
@@ -317,7 +319,7 @@ def _load_stops(database: Database, session_ids: Collection[str]) -> list[_Stop]
 
 def list_sessions_with_messages(database: Database) -> frozenset[str]:
     """Return the sessions with at least one message that was not withdrawn."""
-    rows = database.query("SELECT DISTINCT session_id FROM inbox WHERE kind NOT IN (?, ?)", _NO_MESSAGE)
+    rows = database.query("SELECT DISTINCT session_id FROM inbox WHERE kind NOT IN (?, ?, ?)", _NO_MESSAGE)
     return frozenset(str(session_id) for (session_id,) in rows)
 
 

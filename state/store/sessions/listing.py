@@ -26,6 +26,7 @@ _SELECT = (
 STATUSES = (
     "new", "running", "done", "needs_approval", "needs_decision", "denied", "goal_not_reached", "repeated",
     "turn_limit", "budget_limit", "timeout", "rate_limited", "interrupted", "error", "failed",
+    "parked",
 )  # fmt: skip
 """The valid statuses of a head. Other texts are refused: some databases treat `RUNNING` like `running`."""
 

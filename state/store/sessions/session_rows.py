@@ -29,6 +29,7 @@ from ...session import SessionSettings, clean_title, make_title
 from ..files.contents import UNUSED_CONTENTS
 from ..seals import insert_seals, write_marks
 from .claims import make_wake_at
+from .deaths import PARKED, Deaths, drop_deaths, load_deaths
 from .family import list_descendants
 from .lanes import make_lane, make_place
 from .lease import Claim, make_head_update, make_held_error, make_moved_error
@@ -63,7 +64,11 @@ class Head(NamedTuple):
 
     @property
     def life(self) -> Literal["running", "died", "resting"]:
-        """Return whether the process of the session lives. A process that died left the status `running`."""
+        """Return whether the process of the session lives. A process that died left the status `running`, and
+        one that died too often was parked.
+        """
+        if self.status == PARKED:
+            return "died"
         if self.status != "running":
             return "resting"
         return "running" if self.seems_held else "died"
@@ -169,6 +174,7 @@ class SessionIndex:
             update("heads", {"title": title}, {"session_id": session_id, "title": ""}),
             # A process of an older version may have begun the session after the change of the tables.
             *insert_tags(session_id, make_label_keys("", "", settings.tags).tags),
+            *([drop_deaths(session_id)] if head.status == PARKED else []),
         ]
         return Claim(session_id, runner, head.epoch, changes, place=place, settings=text)
 
@@ -185,7 +191,7 @@ class SessionIndex:
     async def make_due(self, session_id: str) -> None:
         """Let a worker go on with a session that no process runs, as soon as one looks for waiting sessions.
 
-        Raises `SessionHeld` if a process may run it.
+        A parked session may try again. Raises `SessionHeld` if a process may run it.
         """
         head = self.head(session_id)
         if self.is_held(session_id):
@@ -193,7 +199,14 @@ class SessionIndex:
         lane = make_lane(self._tenant, self.settings(session_id))
         waiting = {"owner": "", "lane": lane, "wake_at": now()}
         same = {"session_id": session_id, "owner": head.owner, "epoch": head.epoch}
-        await self._database.acommit([update("heads", waiting, same)])
+        changes = [update("heads", waiting, same)]
+        if head.status == PARKED:
+            changes = [drop_deaths(session_id), update("heads", {**waiting, "status": "running"}, same)]
+        await self._database.acommit(changes)
+
+    def load_deaths(self, session_id: str) -> Deaths:
+        """Return the deaths of the processes of a session since its last progress."""
+        return load_deaths(self._database, [session_id]).get(session_id, Deaths(session_id))
 
     async def _is_held(self, session_id: str, head: Head) -> bool:
         """Return whether the owner is alive. If neither clock nor system can tell, observe the owner for a

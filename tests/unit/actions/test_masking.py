@@ -1,12 +1,14 @@
 """Secrets go where text enters: whole texts, bytes of any encoding, and live output in pieces."""
 
 import base64
+import json
 import random
 
 import pytest
 from support.samples.secret import FORMATS, PLACES, draw_random
 
 from sandbur.actions.masking.masker import PLACEHOLDER, TextMasker
+from sandbur.actions.masking.references import mask_arguments
 
 SECRET = draw_random(24)
 BODY = "\n".join(draw_random(64) for _ in range(6)) + "\n" + draw_random(20) + "=="
@@ -152,3 +154,18 @@ def test_a_line_without_end_is_not_held_forever():
 def test_every_placeholder_is_recognised():
     for sample in (*FORMATS, *PLACES):
         assert PLACEHOLDER.search(TextMasker().text(sample.line)) is not None
+
+
+@pytest.mark.parametrize(
+    "text", ["hello", "hello world 42", "step2-item3x", "##ing123", "naïve42token", "C3PO said"]
+)
+def test_a_parameter_that_is_only_named_token_keeps_a_word(text: str):
+    arguments = json.dumps({"token": text, "of": {"Token": text}}, ensure_ascii=False)
+    assert mask_arguments(arguments, TextMasker()) == arguments
+
+
+@pytest.mark.parametrize("name", ["token", "api_token", "access_token", "password", "secret"])
+def test_a_parameter_with_a_random_value_under_the_name_of_a_secret_is_masked(name: str):
+    for length in (16, 24, 40):
+        masked = json.loads(mask_arguments(json.dumps({name: draw_random(length)}), TextMasker()))
+        assert masked[name].startswith("[masked ")

@@ -14,6 +14,7 @@ from typing import Any
 from ....actions.ports.events import Event, RunFinished, TextDelta, ThinkingDelta
 from ....actions.turn.commands import is_command
 from ....agent.runtime.runtime import Runtime
+from ....agent.session.recovery import recover
 from ....agent.session.session import Session
 from ....state.calls import CallDecision
 from ....state.errors import SandburError, UsageError
@@ -72,7 +73,7 @@ class ServedRuns:
         if message:
             _require_message(message)
         session = await self._open(run)
-        return self._begin(session, session.send(message) if message else session.carry_on())
+        return self._begin(session, session.send(message) if message else recover(session))
 
     async def decide(self, run: str, decision: CallDecision) -> dict[str, Any]:
         """Decide about a pending call and resume the run. Raises `SandburError` if that is impossible."""

@@ -13,10 +13,13 @@ from ....agent.session.decisions import ApprovalAnswer, make_decision
 from ....agent.session.session import Session
 from ....state.calls import CallDecision, PendingCall, Settlement, relayed_call_id
 from ....state.errors import UsageError, name_session
+from ....state.store.sessions.deaths import PARKED
 from ....state.store.sessions.listing import FolderFilter
+from ....state.store.store import Store
 from ...cli.open_session import open_runtime
 from ...headless.headless import run_to_end, warn
 from ...headless.json_output import arguments_object
+from ...terminal.terminal import say
 from .command import DecideCommand
 
 
@@ -26,6 +29,8 @@ async def decide(command: DecideCommand) -> int:
     async with open_runtime(command) as runtime:
         session_id = runtime.store.find(command.session or _find_only_waiting(runtime, command.name))
         with name_session(session_id):
+            if _is_for_parked(runtime.store, session_id, command):
+                return await _lift(runtime, session_id, command)
             return await _decide_in(runtime, session_id, command, edited)
 
 
@@ -52,10 +57,28 @@ async def _decide_in(runtime: Runtime, session_id: str, command: DecideCommand, 
     )
 
 
+def _is_for_parked(store: Store, session_id: str, command: DecideCommand) -> bool:
+    """Return whether the command approves that a parked session tries again, and no call."""
+    if command.name != "approve" or command.calls or store.index.head(session_id).status != PARKED:
+        return False
+    return not store.show(session_id).state.calls_to_decide
+
+
+async def _lift(runtime: Runtime, session_id: str, command: DecideCommand) -> int:
+    """Let a parked session try again, at once or with `--record-only` later."""
+    if command.record_only:
+        await runtime.store.index.make_due(session_id)
+        say(f"Recorded. Continue the run with: sandbur -r {session_id}, or with: sandbur resume --due")
+        return 0
+    session = await runtime.resume(session_id)
+    warn(session.notices, command.progress)
+    return await run_to_end(session, session.carry_on(), session.state.pending_tool_calls, command.progress)
+
+
 def _find_only_waiting(runtime: Runtime, name: str) -> str:
     """Return the only session of the working folder that waits for a decision; raises `UsageError`."""
     here = runtime.store.roots(FolderFilter(str(runtime.settings.cwd)))
-    waiting = [one for one in here if one.status in ("needs_approval", "needs_decision")]
+    waiting = [one for one in here if one.status in ("needs_approval", "needs_decision", PARKED)]
     if not waiting:
         raise UsageError(
             "No session of this folder waits for a decision.",

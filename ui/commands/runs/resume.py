@@ -8,6 +8,7 @@ from typing import Any
 
 from ....actions.ports.events import Event, RunFinished
 from ....agent.runtime.runtime import Runtime
+from ....agent.session.recovery import recover
 from ....agent.session.session import Session
 from ....state.errors import SandburError, SessionHeld
 from ....state.store.sessions.session_rows import WaitingRun, list_due_runs
@@ -64,7 +65,7 @@ async def _start(session: Session) -> AsyncIterator[Event]:
     """Begin the run: it carries an open turn on, or answers the next message that waits."""
     is_idle = session.next_action == "prompt" and not session.state.turn_open
     message = await session.inbox.next_queued() if is_idle else None
-    return session.carry_on() if message is None else session.send(message)
+    return recover(session) if message is None else session.send(message)
 
 
 class _Report:

@@ -18,6 +18,7 @@ from ....agent.session.secrets import masker_for
 from ....state.conversation.messages import Block, Message, ToolUse
 from ....state.session import SessionView, WaitingMessage
 from ....state.store.call_moves import MadeCall, list_made_calls
+from ....state.store.sessions.deaths import PARKED
 from ....state.store.sessions.family import count_children
 from ...cli.open_session import open_runtime
 from ...headless.headless import clean
@@ -44,8 +45,12 @@ def view_lines(
     waiting: Sequence[WaitingMessage] = (),
     nested: Nested = MappingProxyType({}),
     sub_agents: int = 0,
+    parked: Sequence[str] = (),
 ) -> Iterator[str]:
-    """Yield a session as lines without control characters: facts, plan, messages, waiting calls."""
+    """Yield a session as lines without control characters: facts, plan, messages, waiting calls.
+
+    `parked` says why the session is parked, if it is.
+    """
     glyphs = glyphs_for(sys.stdout.encoding)
     summary, state = view.summary, view.state
     yield f"session   {summary.id}"
@@ -54,6 +59,7 @@ def view_lines(
     yield f"model     {one_line(summary.model)} {glyphs.dot} mode {state.execution_mode}"
     steps = format_count(summary.steps, "step")
     yield f"status    {summary.status} {glyphs.dot} {steps} {glyphs.dot} {_position(view)}"
+    yield from (f"parked    {one_line(why)} Let it try again: sandbur approve {summary.id}" for why in parked)
     yield f"started   {local_time(summary.created_at)}, last used {local_time(summary.updated_at)}"
     if summary.parent_id:
         yield f"fork of   {summary.parent_id} at {summary.parent_seq}"
@@ -81,11 +87,15 @@ def view_lines(
 
 
 def view_object(
-    view: SessionView, waiting: Sequence[WaitingMessage] = (), nested: Nested = MappingProxyType({})
+    view: SessionView,
+    waiting: Sequence[WaitingMessage] = (),
+    nested: Nested = MappingProxyType({}),
+    parked: Sequence[str] = (),
 ) -> dict[str, Any]:
     state = view.state
     return {
         **asdict(view.summary),
+        "parked": next(iter(parked), None),
         "mode": state.execution_mode,
         "workflow_mode": state.workflow_mode,
         "goal": state.current_goal,
@@ -160,10 +170,12 @@ async def show_session(command: SessionsCommand) -> int:
         waiting = runtime.store.inbox(view.summary.id).load(view.state.inbox_taken)
         nested = list_made_calls(runtime.store.database, runtime.store.index.lineage(view.summary.id))
         sub_agents = count_children(runtime.store.database, view.summary.id)
+        is_parked = view.summary.status == PARKED
+        parked = [runtime.store.index.load_deaths(view.summary.id).reason] if is_parked else []
     if command.json:
-        put(json.dumps({**view_object(view, waiting, nested), "sub_agents": sub_agents}, indent=1))
+        put(json.dumps({**view_object(view, waiting, nested, parked), "sub_agents": sub_agents}, indent=1))
     else:
-        put("\n".join(_fit("\n".join(view_lines(view, waiting, nested, sub_agents)).split("\n"))))
+        put("\n".join(_fit("\n".join(view_lines(view, waiting, nested, sub_agents, parked)).split("\n"))))
     return 0
 
 

@@ -15,6 +15,7 @@ from ....state.calls import CallDecision, PendingCall
 from ....state.conversation.attachments import AttachedFile, attachment_from_bytes
 from ....state.conversation.messages import UserContent
 from ....state.errors import UsageError
+from ....state.store.sessions.deaths import PARKED
 from ....state.store.sessions.record_feed import load_position
 from ..answers import RequestRefused
 from ..streams.stored_events import list_waiting_calls
@@ -71,8 +72,10 @@ async def cancel_run(request: ApiRequest) -> forms.AcceptedAnswer:
 
 
 async def approve_calls(request: ApiRequest) -> forms.AcceptedAnswer:
-    """Approve calls that wait, and go on."""
+    """Approve calls that wait, and go on. A parked session may try again."""
     wanted = request.read_body(forms.ApprovalForm)
+    if not wanted.calls and await _is_parked(request):
+        return await continue_session(request)
     calls = await _select_calls(request, wanted.calls)
     if wanted.arguments is not None and len(calls) != 1:
         raise UsageError("Edited arguments are for one call.", "Name the id of this call.")
@@ -161,6 +164,13 @@ async def _select_calls(request: ApiRequest, named: Sequence[str]) -> list[str]:
     if not waiting:
         raise _make_not_waiting("No call of this session waits for approval.")
     return [*named] or waiting
+
+
+async def _is_parked(request: ApiRequest) -> bool:
+    """Return whether a session is parked and no call of it waits for approval."""
+    store = request.store
+    head = await store.database.offload(lambda: store.index.head(request.session_id))
+    return head.status == PARKED and not await _list_waiting(request)
 
 
 async def _list_waiting(request: ApiRequest) -> Sequence[PendingCall]:

@@ -1,5 +1,6 @@
 """What sub-agents do: in the live row of the call that started each, and below their step of a plan."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ....actions.ports.events import (
@@ -10,6 +11,7 @@ from ....actions.ports.events import (
     ToolOutput,
     ToolRequested,
     UsageChanged,
+    find_notice,
 )
 from ..lines import title
 from ..status import count_all_tokens, short_count
@@ -32,14 +34,17 @@ class _Progress:
 class SubAgentsView:
     """Writes one line for each thing that a sub-agent does; its call shows the newest."""
 
-    def __init__(self, calls: CallsView, plan: PlanProgress) -> None:
+    def __init__(self, calls: CallsView, plan: PlanProgress, note: Callable[[str], None]) -> None:
         self._calls = calls
+        self._note = note
         self._plan = plan
         self._known: dict[str, _Progress] = {}
         """By the id of the sub-agent's session."""
 
     def show(self, event: SubAgentEvent) -> None:
         agent = event.agent
+        if notice := find_notice(event):
+            self._note(notice)
         if agent.agent_id not in self._known:
             above = self._known.get(agent.parent_id)
             self._known[agent.agent_id] = _Progress(agent.call_id if above is None else above.call_id)

@@ -27,7 +27,7 @@ from .run_place import RunPlace
 
 _POLL_S = 0.25
 _WAITS_FOR_DECISION = ("needs_approval", "needs_decision")
-_NOT_ENDED = ("error", "failed", "rate_limited", "interrupted")
+_NOT_ENDED = ("error", "failed", "rate_limited", "interrupted", "parked")
 
 WorkerEnd = Literal["ended", "decide", "timeout"]
 """How workers leave a run: it ended, it needs a decision, or its time was over."""

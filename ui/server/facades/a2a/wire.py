@@ -19,6 +19,7 @@ _STATES = {
     "denied": "COMPLETED",
     "needs_approval": "INPUT_REQUIRED",
     "needs_decision": "INPUT_REQUIRED",
+    "parked": "INPUT_REQUIRED",
     "interrupted": "CANCELED",
     "new": "SUBMITTED",
     "running": "WORKING",

@@ -81,7 +81,7 @@ class Translator:
         yield from self._close_all()
         if pending:
             yield self._finish_with({"type": "interrupt", "interrupts": make_interrupts(pending)})
-        elif status in ("error", "failed"):
+        elif status in ("error", "failed", "parked"):
             yield make_event("RUN_ERROR", message="The run failed. The server's log has more.", code=status)
         else:
             yield self._finish_with({"type": "success"})

@@ -19,7 +19,7 @@ from .turns import BETWEEN_TEXTS, StoredTurn, read_turns_after
 _LOOK_S = 0.5
 WAITING = ("needs_approval", "needs_decision")
 """The statuses of a session that a person has to decide about."""
-_FAILED = ("error", "failed")
+_FAILED = ("error", "failed", "parked")
 _REFUSALS = {
     "drain": (503, "draining", "The server ends; the run goes on at its next start."),
     "deleted": (404, "not_found", "The session was deleted."),

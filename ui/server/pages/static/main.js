@@ -8,7 +8,7 @@ import { Keyboard } from "./keyboard.js";
 import { SessionList, kindOf, wordOf } from "./session_list.js";
 import { SidePanel } from "./side_panel.js";
 
-const CONTINUED = new Set(["interrupted", "error", "timeout", "rate_limited", "turn_limit", "budget_limit", "failed"]);
+const CONTINUED = new Set(["interrupted", "error", "timeout", "rate_limited", "turn_limit", "budget_limit", "failed", "parked"]);
 const isWide = matchMedia("(min-width: 64rem)"), hasPanel = matchMedia("(min-width: 84rem)");
 
 const list = new SessionList();

@@ -6,11 +6,11 @@ import { $, ago, gather, h, plain } from "./dom.js";
 const PAGE = 40, EVERY_MS = 10_000;
 const WORDS = {
   running: "running", needs_approval: "waits for you", needs_decision: "waits for you", error: "error",
-  interrupted: "interrupted", failed: "failed", denied: "denied",
+  interrupted: "interrupted", failed: "failed", denied: "denied", parked: "parked",
 };
 
 export const wordOf = (status) => WORDS[status] ?? plain(status).replaceAll("_", " ");
-const KINDS = { running: "busy", needs_approval: "warn", needs_decision: "warn", error: "bad", failed: "bad" };
+const KINDS = { running: "busy", needs_approval: "warn", needs_decision: "warn", error: "bad", failed: "bad", parked: "bad" };
 export const kindOf = (status) => KINDS[status] ?? "";
 
 export class SessionList {
