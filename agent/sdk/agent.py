@@ -225,6 +225,11 @@ class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT
         return agent
 
     @property
+    def description(self) -> str:
+        """What the agent does, as other agents and clients of a server read it."""
+        return self._arguments["description"]
+
+    @property
     def handoffs(self) -> tuple[Agent[Any] | Handoff, ...]:
         """The agents that it may give the conversation to."""
         return tuple(self._arguments["handoffs"])

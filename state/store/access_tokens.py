@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, get_args
 from ..databases.database import Database, find_listener, insert
 from ..errors import StoreError, UsageError
 from ..process.clock import now
+from ..process.visible_text import one_line
 
 Scope = Literal["read", "run", "approve", "admin"]
 """What a token allows. `read`: look at sessions. `run`: send messages. `approve`: decide about calls.
@@ -126,7 +127,7 @@ class AuditTrail:
         self._added = 0
 
     async def add(self, tenant: str, token: str, request: str, session: str, status: int) -> None:
-        """Store an entry durably. Now and then the oldest entries of the tenant are removed.
+        """Store an entry durably, its texts on one line. Now and then the tenant's oldest ones are removed.
 
         If the store cannot be written, a notice says so: the answer of the request must not be lost.
         """
@@ -134,9 +135,9 @@ class AuditTrail:
             secrets.token_hex(16),
             tenant,
             now(),
-            token[:_MOST_TOKEN_CHARS],
-            request[:_MOST_REQUEST_CHARS],
-            session[:_MOST_SESSION_CHARS],
+            one_line(token)[:_MOST_TOKEN_CHARS],
+            one_line(request)[:_MOST_REQUEST_CHARS],
+            one_line(session)[:_MOST_SESSION_CHARS],
             status,
         )
         try:

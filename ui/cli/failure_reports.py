@@ -10,7 +10,7 @@ from ...agent.config.paths import data_home
 from ...agent.session.secrets import mask_report
 from ...state.errors import SandburError
 from ..terminal.terminal import say
-from ..terminal.text.sanitize import plain
+from ..terminal.text.sanitize import expose, plain
 from .grammar import Command
 
 _MAX_BYTES = 1 << 20
@@ -57,7 +57,9 @@ def _keep_traceback(text: str) -> str:
     try:
         path = data_home(os.environ) / "crash.log"
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _append(path, f"{datetime.now(UTC).isoformat(timespec='seconds')}\n{text}\n")
+        # Only the time of an entry stands at the beginning of a line, whatever a message contains.
+        lines = "\n".join(f"  {expose(line)}".rstrip() for line in text.split("\n"))
+        _append(path, f"{datetime.now(UTC).isoformat(timespec='seconds')}\n{lines}\n")
     except (OSError, SandburError):
         return " Run it again with -v to see the traceback."
     return f" The traceback is in {path}."

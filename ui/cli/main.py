@@ -65,11 +65,11 @@ def _report(error: Exception, command: Command | None) -> int:
 
     A known error is printed without loading another module, because the process may be out of files.
     """
-    from ..terminal.text.sanitize import plain
+    from ..terminal.text.sanitize import one_entry
 
     known = error if isinstance(error, SandburError) else to_exhausted(error)
     if known is not None:
-        say(f"sandbur: {plain(str(known))}")
+        say(f"sandbur: {one_entry(str(known))}")
         if known.session_id:
             say(f"Resume with: sandbur -r {known.session_id}")
         if command is None or (command.answers_in == "text" and not command.tells_more):

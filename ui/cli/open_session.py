@@ -13,7 +13,7 @@ from ...state.errors import SandburError, UsageError, name_session
 from ...state.store.sessions.listing import FolderFilter
 from ..terminal.terminal import say
 from ..terminal.text import theme
-from ..terminal.text.sanitize import plain
+from ..terminal.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from ...agent.config.settings import Overrides, Settings
@@ -75,7 +75,7 @@ async def open_runtime(command: Command) -> AsyncGenerator[Runtime]:
 
 def tell_notice(notice: str) -> None:
     """Print a notice about opening the store on stderr."""
-    say(plain(notice))
+    say(one_line(notice))
 
 
 def appear(settings: Settings) -> None:

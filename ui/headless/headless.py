@@ -30,7 +30,7 @@ from ..terminal.lines import end_lines, waiting_lines
 from ..terminal.render import Renderer
 from ..terminal.standard_output import answer_stream
 from ..terminal.terminal import make_console, put, say
-from ..terminal.text.sanitize import plain
+from ..terminal.text.sanitize import one_line, plain
 from .json_output import encode, make_failure, result_object, stream_object
 
 _MAX_BYTES = 10_000_000
@@ -207,7 +207,7 @@ def resume_line(session: Session) -> str:
 def warn(notices: Iterable[str], progress: Progress) -> None:
     if not progress.is_quiet:
         for notice in notices:
-            say(plain(notice))
+            say(one_line(notice))
 
 
 def explain(finished: RunFinished, session: Session) -> None:

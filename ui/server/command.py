@@ -12,12 +12,13 @@ from ...agent.config.settings import MODES, Overrides
 from ...state.errors import ConfigError, UsageError
 from ...state.process.installation import make_install_command
 from ...state.store.access_tokens import SCOPES, Scope
-from ..cli.argument_types import count, one_of, path, port, position
+from ..cli.argument_types import amount, count, one_of, path, port, position
 from ..cli.grammar import Action, ActionCommand, flag, word
 
 _TOKEN_FLAGS = ("--scopes", "--tenant", "--expires")
 _PORT = 7252
 _REQUESTS = 3000
+_REQUEST_S, _STRANGERS = 20, 100
 _RUNS = 8
 CLIENT_LANGUAGES = ("python", "typescript")
 _WORDS = {"add-token": "NAME", "revoke-token": "ID", "client": "LANGUAGE"}
@@ -35,7 +36,8 @@ class ServeCommand(ActionCommand):
     ACTIONS: ClassVar[Mapping[str, Action]] = {
         "start": Action("", "serve sessions until a signal comes",
                         ("--agent", "--host", "--port", "--allow-host", "--model", "--mode", "--runs",
-                         "--workers", "--rate-limit", "--public-url", "--oidc", "--oidc-audience",
+                         "--workers", "--rate-limit", "--request-timeout",
+                         "--connections-per-address", "--public-url", "--oidc", "--oidc-audience",
                          "--oidc-tenant-claim", "--oidc-scopes-claim"), (
             ("sandbur serve", "on this machine only; the address with a token is printed"),
             ("sandbur serve --agent support.bot:agent --port 8000", "an agent of yours"),
@@ -92,6 +94,15 @@ class ServeCommand(ActionCommand):
     rate_limit: int = flag(
         "--rate-limit", f"start: requests of a token in a minute (default {_REQUESTS})", _REQUESTS,
         type=count, metavar="N",
+    )  # fmt: skip
+    request_timeout: float = flag(
+        "--request-timeout", f"start: time for the header or the body of a request (default {_REQUEST_S})",
+        _REQUEST_S, type=amount, metavar="SECONDS",
+    )  # fmt: skip
+    connections_per_address: int = flag(
+        "--connections-per-address",
+        f"start: connections of an address that sent no valid token (default {_STRANGERS})",
+        _STRANGERS, type=count, metavar="N",
     )  # fmt: skip
     oidc: str = flag("--oidc", "start: accept tokens of this OpenID Connect issuer", "", metavar="URL")
     oidc_audience: str = flag("--oidc-audience", "start: the audience that its tokens name", "",

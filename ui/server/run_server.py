@@ -5,12 +5,13 @@ import logging
 import os
 import resource
 import secrets
+import socket
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from uvicorn import Config, Server
+from uvicorn import Server
 
 from ...agent.config.data_folder import make_private
 from ...agent.config.load import load_settings
@@ -30,6 +31,7 @@ from ..cli.listener import address_of, is_loopback, listen
 from ..cli.open_session import read_overrides, tell_notice
 from ..terminal.drive import StopSignals, exit_code
 from ..terminal.terminal import put, say
+from .access.connections import BoundedConfig, Connections
 from .access.guard import ServerGuard
 from .access.token_book import ForeignTokens, TokenBook
 from .app import make_app
@@ -46,10 +48,19 @@ _DEFAULT_AGENT = "default"
 _WANTED_FILES = 8192
 _OTHER_FILES = 200
 """The open files of a server besides its connections: those of the store, of runs and of their commands."""
+_ACCEPTED_AT_ONCE = 32
+"""How many new connections may come before older ones are closed; their files are among the others."""
+_WAITING_CONNECTIONS = 1024
+"""How many connections may wait in the system until they are accepted."""
 
 
 class SignalFreeServer(Server):
     """A server that handles no signals: streams have to end before it does."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in sockets or []:
+            listener.listen(_WAITING_CONNECTIONS)
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -78,8 +89,14 @@ async def serve(command: ServeCommand) -> int:
             )
             most_files = _allow_open_files()
             service.most_streams = min(MOST_STREAMS, max(most_files - 2 * _OTHER_FILES, most_files // 2))
-            most_connections = max(most_files - _OTHER_FILES, most_files * 3 // 4)
-            server = SignalFreeServer(_configure(OpenAiErrors(guard), most_connections))
+            connections = Connections(
+                max(most_files - _OTHER_FILES, most_files * 3 // 4),
+                command.connections_per_address,
+                command.request_timeout,
+                tell_notice,
+            )
+            server = SignalFreeServer(_configure(OpenAiErrors(guard), connections))
+            asyncio.get_running_loop().set_exception_handler(connections.handle_loop_error)
             address = address_of(listener)
             line = f"Serving {address}?token={own_token}" if own_token else f"Serving {address}"
             workers.start()
@@ -189,14 +206,15 @@ def _allow_open_files() -> int:
     return _WANTED_FILES if soft == resource.RLIM_INFINITY else soft
 
 
-def _configure(app: OpenAiErrors, most_connections: int) -> Config:
+def _configure(app: OpenAiErrors, connections: Connections) -> BoundedConfig:
     """Return the configuration of uvicorn, which answers 503 to further connections."""
     # Internal errors of the server are bugs, so they go to the log for bugs.
     errors = logging.getLogger("uvicorn.error")
     errors.propagate = False
     errors.handlers[:] = logging.getLogger("sandbur").handlers
-    return Config(
+    return BoundedConfig(
         app,
+        connections,
         log_config=None,
         access_log=False,
         ws="none",
@@ -204,7 +222,8 @@ def _configure(app: OpenAiErrors, most_connections: int) -> Config:
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=75,
-        limit_concurrency=most_connections,
+        limit_concurrency=connections.most,
+        backlog=_ACCEPTED_AT_ONCE,
         timeout_graceful_shutdown=3,
         h11_max_incomplete_event_size=64 * 1024,
     )

@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Iterator
+from html.entities import html5
 from pathlib import Path
 
 import pytest
 from support.models.turns import ToolCall, calls
 from support.screens.browser import NEEDS_BROWSER
 from support.screens.chat_page import ENTER, ESCAPE, ChatPage, call, open_chat_page, say
+
+from sandbur.ui.chat.decisions.approvals import Approvals
 
 pytestmark = NEEDS_BROWSER
 
@@ -71,7 +74,7 @@ def test_a_waiting_call_shows_its_difference_and_is_approved_by_keyboard(page: C
     assert page.texts(".approval .diff .removed .sign") == ["-"]
     assert page.texts(".approval .diff .added") == ["+added: 2"]
     page.keep("approval")
-    page.browser.press(ESCAPE, "a")
+    page.browser.press(ESCAPE, "y")
     page.until_status("done")
     page.browser.until_shown("The list is changed.")
     assert (page.work / "list.txt").read_text() == "one\n2\nthree\n"
@@ -84,7 +87,7 @@ def test_a_waiting_call_shows_its_difference_and_is_approved_by_keyboard(page: C
 def test_a_denial_by_keyboard_sends_its_reason_to_the_model(page: ChatPage) -> None:
     page.start(page.script.add("remove it", call("run_shell_command", command="rm -r x"), say("I leave it.")))
     page.until_asked()
-    page.browser.press(ESCAPE, "d")
+    page.browser.press(ESCAPE, "r")
     page.browser.until(lambda: page.browser.run("return document.activeElement.className") == "words")
     page.browser.press(*"keep it", ENTER)
     page.browser.until_shown("I leave it.")
@@ -97,12 +100,27 @@ def test_always_approves_exactly_the_same_call_again_and_no_other(page: ChatPage
     other = call("run_shell_command", command="touch other.txt")
     page.start(page.script.add("touch twice", touch, touch, other, say("All touched.")))
     page.until_asked()
-    page.browser.press(ESCAPE, "w")
+    page.browser.press(ESCAPE, "a")
     page.browser.until(lambda: "other.txt" in " ".join(page.texts(".approval")))
     assert "because you chose Always" in page.browser.text()
     page.until_asked()
-    page.browser.press("a")
+    page.browser.press("n")
     page.browser.until_shown("All touched.")
+    assert not (page.work / "other.txt").exists()
+
+
+def test_the_keys_of_a_question_mean_the_same_as_in_the_terminal(page: ChatPage) -> None:
+    page.start(
+        page.script.add("touch once", call("run_shell_command", command="touch once.txt"), say("Well."))
+    )
+    page.until_asked()
+    keys = page.browser.run(
+        "return [...document.querySelectorAll('.approval button')].map(one => one.ariaKeyShortcuts)"
+    )
+    assert set(keys) <= set(Approvals.KEYS)
+    assert {"y", "a", "n", "r"} <= set(keys)
+    page.browser.press(ESCAPE, "n")
+    page.browser.until_shown("Well.")
 
 
 def test_a_reload_in_the_middle_of_a_turn_shows_nothing_twice(page: ChatPage) -> None:
@@ -140,6 +158,44 @@ def test_markup_and_javascript_links_of_a_model_stay_text(page: ChatPage) -> Non
     assert page.browser.run("return document.title") == "attack me · Sandbur"
 
 
+def test_entities_are_characters_everywhere_but_in_code(page: ChatPage) -> None:
+    shown = {name: text for name, text in html5.items() if name.endswith(";") and text.isprintable()}
+    every = " ".join(f"[&{name}]" for name in shown)
+    answer = f"""## 1 &lt; 2 &amp;&amp; 3
+
+- &quot;a&quot;&#32;&#x263a;&#9731; \\&lt; &unknown; &amp
+- `&lt;` **&copy; bold** [&larr; back](https://a.example/?b=1&amp;c=2)
+- &#0;&#x110000;&#x202e;!
+
+| &le; |
+|---|
+| &ge; |
+
+```
+&lt;code&gt;
+```
+
+[run](javascript&colon;alert&lpar;1&rpar;)
+
+every: {every}
+"""
+    page.start(page.script.add("write entities", say(answer)))
+    page.until_status("done")
+    page.browser.until_shown("every:")
+    assert page.texts(".message.assistant :is(h3:not(.unseen), h4)") == ["1 < 2 && 3"]
+    assert page.texts(".message.assistant li") == [
+        '"a" \u263a\u2603 &lt; &unknown; &amp', "&lt; \xa9 bold \u2190 back", "\ufffd\ufffd\ufffd!",
+    ]  # fmt: skip
+    assert page.texts(".message.assistant :is(th, td)") == ["\u2264", "\u2265"]
+    assert page.texts(".message.assistant pre code") == ["&lt;code&gt;"]
+    links = "return [...document.querySelectorAll('.message.assistant a')].map(one => one.href)"
+    hrefs = page.browser.run(links)
+    assert hrefs == ["https://a.example/?b=1&c=2"]
+    assert page.texts(".message.assistant p")[-1] == "every: " + " ".join(
+        f"[{one}]" for one in shown.values()
+    )
+
+
 def test_a_picture_is_shown_at_its_message_and_comes_back_after_a_reload(
     page: ChatPage, tmp_path: Path
 ) -> None:
@@ -170,7 +226,7 @@ def test_sessions_are_searched_and_opened_by_keyboard(page: ChatPage) -> None:
     page.browser.press(ESCAPE, "/")
     page.browser.press(*"walrus")
     page.browser.until(lambda: page.texts("#sessions .title") == ["the quick walrus"])
-    page.browser.press(ESCAPE, "n")
+    page.browser.press(ESCAPE, "c")
     page.browser.until_shown("What should be done?")
     page.browser.press(ESCAPE, "j")
     page.browser.until_shown("Walruses are slow.")

@@ -114,7 +114,7 @@ def test_the_focus_goes_through_the_page_in_the_order_in_which_it_is_read(
         passed.append(str(at))
         if at == "send":
             break
-    order = ["open-help", "Approve", "Deny…", "Always", "message", "attach", "send"]
+    order = ["open-help", "Approve", "Always", "Deny", "Deny with a reason…", "message", "attach", "send"]
     assert [one for one in passed if one in order] == order
 
 

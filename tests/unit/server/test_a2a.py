@@ -128,6 +128,21 @@ BODIES = st.fixed_dictionaries(
 )
 
 
+def test_an_agent_has_its_own_name_and_description_wherever_it_is_listed(tmp_path: Path) -> None:
+    about = 'name="Billing", description="Answers questions about bills."'
+    (tmp_path / "bills.py").write_text(f"from sandbur import Agent\nagent = Agent('demo', {about})\n")
+    name = "bills:agent"
+    with serve(tmp_path, "--agent", name, env={"PYTHONPATH": str(tmp_path)}) as running:
+        card = running.ask("GET", f"/a2a/{name}/.well-known/agent-card.json").json
+        models = running.ask("GET", "/v1/models").json["data"]
+        model = running.ask("GET", f"/v1/models/{name}").json
+        (agent,) = running.ask("GET", "/v1/agents").json["agents"]
+    assert [agent["name"], *(one["id"] for one in models)] == [name] * 2
+    own = ("Billing", "Answers questions about bills.")
+    for found in (card, *card["skills"], *models, model, {**agent, "name": agent["title"]}):
+        assert (found["name"], found["description"]) == own
+
+
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(body=BODIES | VALUES)
 def test_bad_input_never_ends_in_a_500(server: RunningServer, body: Any) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import openai
 import pytest
 from openai import OpenAI
+from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 from support.network.sandbur_server import RunningServer, serve
 from support.waiting import wait_for
 
@@ -168,21 +169,63 @@ def test_a_picture_is_in_the_history(server: RunningServer, client: OpenAI) -> N
     assert (file["media_type"], file["size"]) == ("image/png", len(PICTURE))
 
 
+NEUTRAL = {
+    "audio": [None], "frequency_penalty": [0, 0.0, None], "function_call": ["auto", "none", None],
+    "functions": [[], None],
+    "logit_bias": [{}, None], "logprobs": [False, None], "max_completion_tokens": [1000, None],
+    "max_tokens": [1000, None], "metadata": [{}, None], "modalities": [["text"], None], "moderation": [None],
+    "n": [1, None], "parallel_tool_calls": [True, False, None], "prediction": [None],
+    "presence_penalty": [0, None], "prompt_cache_key": ["k"], "prompt_cache_options": [None],
+    "prompt_cache_retention": ["in_memory", None], "reasoning_effort": ["low", None],
+    "response_format": [{"type": "text"}, None], "safety_identifier": ["s"], "seed": [1, None],
+    "service_tier": ["auto", "default", None], "stop": [[], "x", None], "store": [False, True, None],
+    "stream_options": [None], "temperature": [0, 1.0, None], "tool_choice": ["auto", "none", None],
+    "tools": [[], None], "top_logprobs": [0, None], "top_p": [1, None], "user": ["me", None],
+    "verbosity": ["medium", None], "web_search_options": [None], "of_a_later_version": [None, [], {}],
+}  # fmt: skip
+"""Parameter -> values that ask for nothing that the server would have to refuse."""
+
+
+def test_what_clients_send_without_meaning_anything_is_accepted(client: OpenAI) -> None:
+    known = set(CompletionCreateParamsBase.__annotations__) - {"messages", "model"}
+    assert known <= set(NEUTRAL)
+    ask: Any = client.chat.completions.create
+    echoed = {"role": "assistant", "content": "x", "tool_calls": [], "function_call": None, "refusal": None,
+              "audio": None, "annotations": [], "reasoning_content": None}  # fmt: skip
+    messages = [{"role": "user", "content": "a", "name": "me"}, echoed, {"role": "user", "content": "hi"}]
+    for at in range(max(map(len, NEUTRAL.values()))):
+        given = {name: values[min(at, len(values) - 1)] for name, values in NEUTRAL.items()}
+        answer = ask(model="default", messages=messages, extra_body=given)
+        assert answer.choices[0].message.content
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"tools": []}, "tools: Extra inputs are not permitted"),
-        ({"n": 2}, "n: Input should be 1"),
+        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "`tools`: the tools of an agent run"),
+        ({"functions": [{"name": "f"}]}, "`functions`: the tools of an agent run inside this server"),
+        ({"tool_choice": "required"}, "`tool_choice`: the tools of an agent run inside this server"),
+        ({"response_format": {"type": "json_object"}}, "`response_format`: the agent decides the form"),
+        ({"n": 2}, "`n`: a session has one answer"),
+        ({"modalities": ["text", "audio"]}, "`modalities`: answers are texts"),
+        (
+            {"web_search_options": {"search_context_size": "low"}},
+            "`web_search_options`: the tools of an agent",
+        ),
+        ({"top_k": 5}, "`top_k` is not known here"),
         ({"messages": []}, "messages: List should have at least 1 item"),
         ({"messages": [{"role": "assistant", "content": "x"}]}, "The last message has to be one of the user"),
         ({"messages": [{"role": "user", "content": " "}]}, "The last message has to be one of the user"),
-        ({"messages": [{"role": "tool", "content": "x", "tool_call_id": "1"}]}, "messages.0.role"),
+        (
+            {"messages": [{"role": "tool", "content": "x", "tool_call_id": "1"}]},
+            "`messages`: answers of this server have no tool calls, so no message has the role tool",
+        ),
     ],
 )
 def test_what_the_server_cannot_do_is_refused_in_one_sentence(
     client: OpenAI, changes: dict[str, Any], message: str
 ) -> None:
-    asked: Any = {"model": "default", "messages": [{"role": "user", "content": "hi"}], **changes}
+    asked: Any = {"model": "default", "messages": [{"role": "user", "content": "hi"}], "extra_body": changes}
     with pytest.raises(openai.BadRequestError) as refused:
         client.chat.completions.create(**asked)
     error: Any = refused.value.body

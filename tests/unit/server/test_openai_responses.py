@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from openai import OpenAI
+from openai.types.responses.response_create_params import ResponseCreateParamsBase
 from support.network.sandbur_server import RunningServer, serve
 from support.waiting import wait_for
 
@@ -185,6 +186,54 @@ BODIES = st.fixed_dictionaries(
         "background": st.just(True),
     },
 )
+
+
+NEUTRAL = {
+    "access_programs": [None, []], "background": [False, None], "background_options": [None],
+    "context_management": [None, []], "conversation": [None], "image": [None], "include": [[], None],
+    "instructions": [None], "max_output_tokens": [1000, None], "max_tool_calls": [10, None],
+    "metadata": [{}, None], "moderation": [None], "parallel_tool_calls": [True, None],
+    "previous_response_id": [None], "prompt": [None], "prompt_cache_key": ["k", None],
+    "prompt_cache_options": [None], "prompt_cache_retention": ["24h", None],
+    "reasoning": [{"effort": "low"}, {}, None], "safety_identifier": ["s", None],
+    "service_tier": ["auto", "flex", None], "store": [True, None], "stream_options": [None],
+    "temperature": [0, 1, None], "text": [{"format": {"type": "text"}}, {"verbosity": "low"}, {}, None],
+    "tool_choice": ["auto", "none", None], "tools": [[], None], "top_logprobs": [0, None], "top_p": [1, None],
+    "truncation": ["disabled", "auto", None], "user": ["me", None], "of_a_later_version": [None, [], {}],
+}  # fmt: skip
+"""Parameter -> values that ask for nothing that the server would have to refuse."""
+
+
+def test_what_clients_send_without_meaning_anything_is_accepted(client: OpenAI) -> None:
+    assert set(ResponseCreateParamsBase.__annotations__) - {"input", "model"} <= set(NEUTRAL)
+    for at in range(max(map(len, NEUTRAL.values()))):
+        given = {name: values[min(at, len(values) - 1)] for name, values in NEUTRAL.items()}
+        assert ask(client, "hi", extra_body=given).status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tools": [{"type": "web_search"}]}, "`tools`: the tools of an agent run inside this server"),
+        (
+            {"tool_choice": {"type": "function", "name": "f"}},
+            "`tool_choice`: the tools of an agent run inside",
+        ),
+        ({"text": {"format": {"type": "json_object"}}}, "`text`: the agent decides the form"),
+        ({"store": False}, "`store`: sessions are always stored"),
+        ({"conversation": "conv_1"}, "`conversation`: responses follow each other by previous_response_id"),
+        ({"prompt": {"id": "p"}}, "`prompt`: the agent has its own prompt"),
+        ({"input": [{"type": "function_call_output", "call_id": "1", "output": "x"}]}, "`input`: answers of"),
+        ({"top_k": 5}, "`top_k` is not known here"),
+    ],
+)
+def test_what_the_server_cannot_do_is_refused_in_one_sentence(
+    client: OpenAI, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(openai.BadRequestError) as refused:
+        ask(client, "hi", extra_body=changes)
+    error: Any = refused.value.body
+    assert error["message"].startswith(message)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))

@@ -23,7 +23,7 @@ from ....agent.sdk.loading import load_named_agent
 from ...cli.open_session import read_overrides
 from ...headless.json_output import encode
 from ...terminal.terminal import put, say
-from ...terminal.text.sanitize import one_line, plain
+from ...terminal.text.sanitize import one_line
 from .command import FlowsCommand
 
 _SKILLS = ".agent.extensions.skills"
@@ -178,7 +178,7 @@ async def _find(command: FlowsCommand) -> FolderFlows:
     overrides = read_overrides(command)
     settings = load_settings(overrides, os.environ)
     for notice in settings.notices:
-        say(plain(notice))
+        say(one_line(notice))
     skills = await asyncio.to_thread(_find_skills, settings)
     if settings.agent is None:
         return FolderFlows(tuple(settings.of("flows").values()), skills, settings)

@@ -60,7 +60,7 @@ async def sign_in(command: McpCommand) -> int:
         )
 
     async def show(address: str) -> None:
-        put(f"Open this page and sign in; the browser has to run on this machine:\n{address}")
+        put(f"Open this page and sign in; the browser has to run on this machine:\n{one_line(address)}")
 
     patient = replace(server, table=server.table.model_copy(update={"startup_timeout_s": _SIGN_IN_S}))
     found = await _try_server(
@@ -106,7 +106,8 @@ async def _try_server(
 
 def _print(found: dict[str, Any]) -> None:
     if found["ok"]:
-        put(f"{found['name']}: ready after {found['ready_ms']} ms, protocol {found['protocol']}")
+        protocol = one_line(found["protocol"])
+        put(f"{found['name']}: ready after {found['ready_ms']} ms, protocol {protocol}")
     for kind in ("tools", "prompts"):
         for one in found[kind]:
             put(f"  {one['name']}  {one_line(one['description'])[:100]}".rstrip())

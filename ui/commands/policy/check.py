@@ -21,7 +21,7 @@ from ....state.errors import UsageError
 from ...cli.open_session import open_runtime, read_overrides
 from ...headless.json_output import encode
 from ...terminal.terminal import put, say
-from ...terminal.text.sanitize import expose, one_line, plain
+from ...terminal.text.sanitize import expose, one_line
 from ...terminal.text.wrap import put_wrapped
 from .command import PolicyCommand
 
@@ -37,11 +37,11 @@ async def check(command: PolicyCommand) -> int:
     """Print the verdicts of the gate in this folder; return 2 if an input line was not a call, else 0."""
     settings = load_settings(read_overrides(command), os.environ)
     for notice in settings.notices:
-        say(plain(notice))
+        say(one_line(notice))
     session = settings_of_session(settings, model="")
     gate_of, sandbox_notice = gates_of_run(session, settings, os.environ)
     if sandbox_notice:
-        say(plain(sandbox_notice))
+        say(one_line(sandbox_notice))
     judge = Judge(gate_of(session), builtin_tools(), await _find_terms(command))
     if command.what == "-":
         return _check_lines(judge, settings.mode)

@@ -30,7 +30,7 @@ from ....state.errors import ConfigError, UsageError
 from ....state.process.clock import format_time
 from ...cli.open_session import open_runtime
 from ...terminal.terminal import put, say
-from ...terminal.text.sanitize import one_line, plain
+from ...terminal.text.sanitize import one_line
 from ...terminal.text.wrap import put_wrapped
 from .command import PolicyCommand
 
@@ -92,7 +92,7 @@ def _make_backtest(settings: Settings) -> Backtest:
 
 def _warn(settings: Settings) -> None:
     for notice in settings.notices:
-        say(plain(notice))
+        say(one_line(notice))
 
 
 def _since(command: PolicyCommand) -> str:

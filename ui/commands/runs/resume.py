@@ -17,7 +17,7 @@ from ...headless.headless import StreamView, explain, resume_line, warn
 from ...headless.json_output import encode, make_failure, result_object
 from ...terminal.drive import drive
 from ...terminal.terminal import put, say
-from ...terminal.text.sanitize import one_line, plain
+from ...terminal.text.sanitize import one_entry, one_line
 from .command import ResumeCommand
 
 
@@ -54,7 +54,7 @@ async def _carry_on(runtime: Runtime, run: WaitingRun, report: _Report) -> bool:
     except SandburError as error:
         finished = replace(make_failure(error), session_id=run.session_id)
         report.show(finished)
-        say(f"sandbur: {plain(str(error))}")
+        say(f"sandbur: {one_entry(str(error))}")
     else:
         report.explain(finished, session)
     report.add(run, finished)
@@ -94,7 +94,7 @@ class _Report:
     def skip(self, run: WaitingRun, reason: str) -> None:
         self._skipped.append({"session_id": run.session_id, "reason": reason})
         if not self.command.quiet:
-            say(f"Skipped: {plain(reason)}")
+            say(f"Skipped: {one_line(reason)}")
 
     def add(self, run: WaitingRun, finished: RunFinished) -> None:
         self._code = self._code or finished.exit_code

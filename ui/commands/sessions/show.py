@@ -25,7 +25,7 @@ from ...headless.headless import clean
 from ...headless.json_output import pending_objects, plan_objects
 from ...terminal.lines import plan_lines, step_lines, step_objects, title, usage_text, waiting_lines
 from ...terminal.terminal import Glyphs, glyphs_for, make_console, put, say
-from ...terminal.text.sanitize import one_line, plain
+from ...terminal.text.sanitize import one_entry, one_line, plain
 from ...terminal.text.times import local_time
 from ...terminal.text.wrap import hanging
 from .command import SessionsCommand
@@ -150,7 +150,7 @@ def _outcome(made: MadeCall) -> str:
 def _block_text(block: Block) -> str:
     match block.kind:
         case "text":
-            return plain(block.text).strip("\n")
+            return one_entry(block.text.strip("\n"))
         case "tool_use":
             return f"calls {title(block.tool, block.arguments)}"
         case "tool_result":

@@ -4,7 +4,7 @@ from ....state.process.clock import format_time
 from ....state.store.access_tokens import NO_TENANT, AuditTrail, TokenTable
 from ...cli.open_session import open_runtime
 from ...terminal.terminal import put, say
-from ...terminal.text.sanitize import plain
+from ...terminal.text.sanitize import one_line
 from ..command import ServeCommand
 
 _AUDITED = 200
@@ -20,7 +20,7 @@ async def add_token(command: ServeCommand) -> int:
             command.what, tenant, command.chosen_scopes, expires_at
         )
     put(text)
-    whose = f" of the tenant {plain(tenant)}" if tenant else ""
+    whose = f" of the tenant {one_line(tenant)}" if tenant else ""
     say(f"Token {token.id}{whose}, for {', '.join(token.scopes)}. It is not shown again.")
     return 0
 
@@ -33,7 +33,7 @@ async def list_tokens(command: ServeCommand) -> int:
         until = f", until {token.expires_at[:10]}" if token.expires_at else ""
         tenant = f"  tenant {token.tenant}" if token.tenant else ""
         what = f"{token.id}  {token.name}  {','.join(token.scopes)}{tenant}"
-        put(plain(f"{what}  since {token.created_at[:10]}{until}"))
+        put(one_line(f"{what}  since {token.created_at[:10]}{until}"))
     if not found:
         say("There are no tokens. Make one: sandbur serve add-token NAME --scopes read,run")
     return 0
@@ -43,7 +43,7 @@ async def revoke_token(command: ServeCommand) -> int:
     """Revoke a token. A server that runs refuses it after a few seconds."""
     async with open_runtime(command) as runtime:
         token = TokenTable(runtime.store.database).revoke(command.what.strip())
-    say(f"Token {token.id} ({plain(token.name)}) is revoked.")
+    say(f"Token {token.id} ({one_line(token.name)}) is revoked.")
     return 0
 
 
@@ -54,7 +54,8 @@ async def list_audit(command: ServeCommand) -> int:
         found = trail.list_newest(command.tenant or None, _AUDITED)
     for entry in reversed(found):
         tenant = f"  tenant {entry.tenant}" if entry.tenant not in ("", NO_TENANT) else ""
-        put(plain(f"{entry.at}  {entry.status}  {entry.request}  {entry.token or 'no valid token'}{tenant}"))
+        token = entry.token or "no valid token"
+        put(one_line(f"{entry.at}  {entry.status}  {entry.request}  {token}{tenant}"))
     if not found:
         say("The audit trail is empty.")
     return 0

@@ -1,8 +1,10 @@
 """Serves the files of the web chat. They contain no data, so they need no token."""
 
 import hashlib
+import json
 from collections.abc import Mapping
 from functools import cache
+from html.entities import html5
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,9 +23,11 @@ _NAMES = (
     "index.html", "chat.css", "icon.svg", "main.js", "api.js", "calls.js", "composer.js", "conversation.js",
     "diff.js", "dom.js", "keyboard.js", "live_text.js", "markdown.js", "session_list.js", "side_panel.js",
 )  # fmt: skip
+ENTITIES = "entities.js"
+"""The file with the names of entities, which is made from those of Python."""
 PATHS: Mapping[str, str] = {
     "/": "index.html",
-    **{f"/{FOLDER}/{name}": name for name in _NAMES if name != "index.html"},
+    **{f"/{FOLDER}/{name}": name for name in (*_NAMES, ENTITIES) if name != "index.html"},
 }
 """Path of a request -> the file that answers it."""
 PAGE_POLICY = (
@@ -42,7 +46,8 @@ class StaticFile(NamedTuple):
 @cache
 def load_static_file(name: str) -> StaticFile:
     """Return a file of the page with its headers. The tag of its content lets browsers keep it."""
-    content = Path(__file__).with_name(FOLDER).joinpath(name).read_bytes()
+    folder = Path(__file__).with_name(FOLDER)
+    content = _make_entities() if name == ENTITIES else folder.joinpath(name).read_bytes()
     headers = {
         "content-type": _TYPES[name[name.rindex(".") :]],
         "etag": f'"{hashlib.sha256(content).hexdigest()[:32]}"',
@@ -51,6 +56,12 @@ def load_static_file(name: str) -> StaticFile:
         "cross-origin-opener-policy": "same-origin",
     }
     return StaticFile(content, headers)
+
+
+def _make_entities() -> bytes:
+    # Names without a semicolon are no entities in Markdown.
+    named = {name[:-1]: text for name, text in html5.items() if name.endswith(";")}
+    return f"export const ENTITIES = new Map(Object.entries({json.dumps(named)}));\n".encode("ascii")
 
 
 async def _answer(request: Request) -> Response:

@@ -53,7 +53,10 @@ async def show_document(request: ApiRequest) -> Response:
 async def list_agents(request: ApiRequest) -> forms.AgentListAnswer:
     """Answer with the agents of the server; new sessions get the first one unless they name another."""
     return forms.AgentListAnswer(
-        agents=[forms.AgentEntryAnswer(name=name) for name in request.service.agents]
+        agents=[
+            forms.AgentEntryAnswer(name=name, title=agent.name or name, description=agent.description)
+            for name, agent in request.service.agents.items()
+        ]
     )
 
 

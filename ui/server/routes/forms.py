@@ -328,6 +328,8 @@ class FileListAnswer(AnswerForm):
 
 class AgentEntryAnswer(AnswerForm):
     name: str
+    title: str = Field(description="Its own name, or the one by which the server has it.")
+    description: str
 
 
 class AgentListAnswer(AnswerForm):

@@ -4,6 +4,10 @@ characters."""
 import re
 import unicodedata
 
+from ....state.process.visible_text import expose, name_character, one_line
+
+__all__ = ["expose", "fence_text", "lookalikes", "one_entry", "one_line", "plain"]
+
 _SEQUENCES = re.compile(
     r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]"  # CSI: colours, cursor, modes
     r"|\x9b[0-?]{0,64}[ -/]{0,8}[@-~]"
@@ -16,11 +20,6 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 _SURROGATES = r"[\ud800-\udfff]"
 _REORDERING = r"[\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
 _UNSEEN_MARKS = r"[\xad\u061c\u180e\u200b\u200e\u200f\u2060-\u2064\u206a-\u206f\ufeff\ufff9-\ufffb]"
-_UNSEEN = (
-    r"[\x00-\x08\x0b-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180e\u2000-\u200f"
-    r"\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff"
-    r"\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-)
 _WORDS = r"\w*[^\x00-\x7f]\w*"
 
 
@@ -32,20 +31,14 @@ def plain(text: str) -> str:
     if text.isascii():
         return text
     text = re.sub(_UNSEEN_MARKS, "", text)
-    text = re.sub(_REORDERING, _name_character, text)
+    text = re.sub(_REORDERING, name_character, text)
     return re.sub(_SURROGATES, "\ufffd", text)
 
 
-def expose(text: str) -> str:
-    """Return text with every invisible character escaped; line ends stay."""
-    if text.isascii() and text.isprintable():
-        return text
-    return re.sub(_UNSEEN, _name_character, text)
-
-
-def one_line(text: str) -> str:
-    """Return text on one line, with line ends and all invisible characters escaped."""
-    return expose(text).replace("\n", "\\n")
+def one_entry(text: str) -> str:
+    """Return text whose further lines are indented, so that none looks like the next entry of a list."""
+    first, *more = plain(text).split("\n")
+    return "\n".join([first, *(line if line[:1] in ("", " ") else f"  {line}" for line in more)])
 
 
 def fence_text(text: str, language: str = "") -> str:
@@ -58,11 +51,6 @@ def fence_text(text: str, language: str = "") -> str:
 def lookalikes(text: str) -> list[str]:
     """Return the words that mix Latin letters with letters of a script that imitates them."""
     return [word for word in re.findall(_WORDS, text) if _mixes_scripts(word)]
-
-
-def _name_character(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"<U+{code:04X}>"
 
 
 def _mixes_scripts(word: str) -> bool:

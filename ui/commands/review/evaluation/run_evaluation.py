@@ -177,13 +177,13 @@ def _report(command: EvalCommand, ended: EvaluationRun | str) -> None:
     if command.quiet:
         return
     if isinstance(ended, str):
-        say(plain(one_line(ended)))
+        say(one_line(ended))
         return
     cost = "" if ended.cost_usd is None else f", ${ended.cost_usd:.4f}"
     verdict = "passed" if ended.is_passed else f"failed ({ended.status}, reward {ended.reward:g})"
     why = "" if ended.is_passed or not ended.check else f": {ended.check.splitlines()[-1]}"
     what = f"{ended.task} · {ended.contender} · {ended.repeat}: {verdict}, {ended.seconds:.1f} s{cost}{why}"
-    say(plain(one_line(what)))
+    say(one_line(what))
 
 
 def _show(command: EvalCommand, result: EvaluationResult) -> None:
@@ -194,7 +194,7 @@ def _show(command: EvalCommand, result: EvaluationResult) -> None:
             put_wrapped(plain(line))
     if not command.quiet:
         for notice in dict.fromkeys(result.notices):
-            say(plain(one_line(notice)))
+            say(one_line(notice))
 
 
 def _judge(command: EvalCommand, result: EvaluationResult, baseline: EvaluationResult | None) -> int:
@@ -202,7 +202,7 @@ def _judge(command: EvalCommand, result: EvaluationResult, baseline: EvaluationR
     if command.budget is not None and any(run.cost_usd is None for run in result.runs):
         say("The cost of some runs is not known, so --budget does not count them.")
     for label, why in result.open.items():
-        say(plain(one_line(f"Not ended: {label}: {why}")))
+        say(one_line(f"Not ended: {label}: {why}"))
     if result.open:
         is_spent = command.budget is not None and any("budget" in why for why in result.open.values())
         say("The same command goes on with what has not ended.")

@@ -17,7 +17,7 @@ from .....state.errors import SandburError, UsageError
 from .....state.process.installation import OWN_MODULE
 from ....cli.open_session import read_overrides
 from ....terminal.terminal import say
-from ....terminal.text.sanitize import one_line, plain
+from ....terminal.text.sanitize import one_line
 from .command import EvalCommand
 
 _OWN = ("--python", "--baseline", "--name", "--html", "--json", "-q", "--quiet")
@@ -40,7 +40,7 @@ async def run_versions(command: EvalCommand) -> EvaluationResult:
         version = (await _start(python, ["-c", _ASK_VERSION])).strip()
         name = " ".join(filter(None, (command.run_name, version, python)))
         if not command.quiet:
-            say(plain(one_line(f"Runs with Sandbur {version} of {python}.")))
+            say(one_line(f"Runs with Sandbur {version} of {python}."))
         store = f"sqlite:///{folder / f'sandbur-{_keep_letters(version)}.db'}"
         words = [*_list_kept_words(command.line), "--json", "-q", "--name", name]
         text = await _start(python, [*OWN_MODULE, *words], SANDBUR_STORE=store)

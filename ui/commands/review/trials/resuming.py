@@ -16,6 +16,7 @@ from .....state.store.sessions.listing import FolderFilter
 from .....state.store.store import Store
 from ....cli.open_session import read_overrides
 from ....terminal.terminal import say
+from ....terminal.text.sanitize import one_line
 from .managing import update_states
 from .running import finish_run, run_inside
 
@@ -42,7 +43,7 @@ def resume_inside(home: Path, command: Command) -> None:
     is_inside = os.environ.get(VARIABLE) == trial.id and place.is_inside(trial)
     if trial.state == "applied" or is_inside:
         return
-    say(f"Trial {trial.id}: files change only in a copy of {trial.cwd}.")
+    say(f"Trial {trial.id}: files change only in a copy of {one_line(str(trial.cwd))}.")
     code = asyncio.run(run_inside(place, trial, command.line))
     finish_run(settings, place, trial, getattr(command, "quiet", False))
     raise SystemExit(code)

@@ -39,7 +39,7 @@ from .....state.store.store import Store
 from ....cli.open_session import read_overrides, tell_notice
 from ....terminal.drive import StopSignals, exit_code
 from ....terminal.terminal import put, say
-from ....terminal.text.sanitize import one_line, plain
+from ....terminal.text.sanitize import one_line
 from .fleet_command import FleetCommand
 
 
@@ -91,7 +91,7 @@ async def show_status(command: FleetCommand) -> int:
     else:
         _print_table(command.fleet, wanted, workload, workers, state)
     if problem:
-        say(plain(problem))
+        say(one_line(problem))
     return 1 if problem else 0
 
 
@@ -145,7 +145,7 @@ def _find_address(store: Store, name: str) -> str:
 
 
 def _report(text: str) -> None:
-    say(plain(one_line(text)))
+    say(one_line(text))
 
 
 def _describe(
@@ -183,4 +183,4 @@ def _print_table(
         put("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     for actor_name, actor in actors.items():
         if actor.problem:
-            put(plain(one_line(f"{actor_name}: {actor.problem}")))
+            put(one_line(f"{actor_name}: {actor.problem}"))

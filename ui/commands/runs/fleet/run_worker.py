@@ -20,7 +20,7 @@ from .....state.store.store import Store
 from ....cli.open_session import read_overrides, tell_notice
 from ....terminal.drive import exit_code
 from ....terminal.terminal import say
-from ....terminal.text.sanitize import one_line, plain
+from ....terminal.text.sanitize import one_line
 from .command import WorkerCommand, parse_budget, parse_quota
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -106,11 +106,11 @@ class _Report:
 
     def tell_event(self, session_id: str, event: Event) -> None:
         if not self._is_quiet and (text := _describe(event)):
-            say(f"{session_id}  {plain(one_line(text))}")
+            say(f"{session_id}  {one_line(text)}")
 
     def tell_notice(self, notice: str) -> None:
         if not self._is_quiet:
-            say(plain(notice))
+            say(one_line(notice))
 
 
 def _describe(event: Event) -> str:

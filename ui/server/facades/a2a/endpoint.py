@@ -32,9 +32,10 @@ FormT = TypeVar("FormT", bound=BaseModel)
 async def show_card(request: ApiRequest) -> Response:
     """Answer with the card of an agent; raises `UsageError` if the server does not have it."""
     name = request.path["agent"]
-    request.service.runner.find_agent(name)
+    agent = request.service.runner.find_agent(name)
     url = f"{request.base_url}/a2a/{name}"
-    return JsonAnswer(wire.make_card(name, url, f"The agent {name} of a server of Sandbur."))
+    description = agent.description or f"The agent {name} of a server of Sandbur."
+    return JsonAnswer(wire.make_card(agent.name or name, url, description))
 
 
 async def answer_a2a(request: ApiRequest) -> Response:

@@ -10,6 +10,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from .....agent.sdk.agent import Agent
 from ...answers import JsonAnswer, RequestRefused
 from ...routes.route import ApiRequest
 from .contents import read_conversation
@@ -25,16 +26,19 @@ _OWNER = "sandbur"
 
 async def list_models(request: ApiRequest) -> Response:
     """Answer with the agents of the server."""
-    return JsonAnswer({"object": "list", "data": [_describe(name) for name in request.service.agents]})
+    return JsonAnswer({"object": "list", "data": [_describe(*one) for one in request.service.agents.items()]})
 
 
 async def show_model(request: ApiRequest) -> Response:
     """Answer with one agent."""
-    return JsonAnswer(_describe(require_model(request, request.path["model"])))
+    name = require_model(request, request.path["model"])
+    return JsonAnswer(_describe(name, request.service.agents[name]))
 
 
-def _describe(name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": 0, "owned_by": _OWNER}
+def _describe(name: str, agent: Agent[Any]) -> dict[str, Any]:
+    """Return an agent as a model; its id is the name by which the server has it."""
+    about = {"name": agent.name or name, "description": agent.description}
+    return {"id": name, "object": "model", "created": 0, "owned_by": _OWNER, **about}
 
 
 def require_model(request: ApiRequest, name: str) -> str:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints
 
 from ...routes.forms import MOST_TEXT_CHARS, Form, Label
+from .tolerant_form import ExplainedForm, TolerantForm
 
 ModelName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 _Text = Annotated[str, StringConstraints(max_length=MOST_TEXT_CHARS)]
@@ -12,9 +13,12 @@ _MOST_MESSAGES = 5000
 Tags = Annotated[dict[Annotated[str, StringConstraints(max_length=64)], Label], Field(max_length=16)]
 Ignored = Any
 """A parameter that is accepted and has no effect: the agent of the server decides this."""
+Empty = Annotated[list[Any], Field(max_length=0)] | Annotated[dict[str, Any], Field(max_length=0)] | None
+"""A parameter that is accepted only without content."""
+_Choice = Literal["auto", "none"] | None
 
 
-class TextPart(Form):
+class TextPart(TolerantForm):
     type: Literal["text", "input_text", "output_text", "refusal"]
     text: _Text = ""
     refusal: _Text = ""
@@ -22,17 +26,17 @@ class TextPart(Form):
     logprobs: Ignored = None
 
 
-class ImageAddress(Form):
+class ImageAddress(TolerantForm):
     url: str
     detail: Ignored = None
 
 
-class ChatImagePart(Form):
+class ChatImagePart(TolerantForm):
     type: Literal["image_url"]
     image_url: ImageAddress
 
 
-class ResponseImagePart(Form):
+class ResponseImagePart(TolerantForm):
     type: Literal["input_image"]
     image_url: str
     detail: Ignored = None
@@ -42,24 +46,33 @@ ContentPart = Annotated[TextPart | ChatImagePart | ResponseImagePart, Field(disc
 ContentParts = Annotated[list[ContentPart], Field(max_length=50)]
 
 
-class ChatMessage(Form):
+class ChatMessage(TolerantForm):
     role: Literal["system", "developer", "user", "assistant"]
     content: _Text | ContentParts | None = None
     name: Ignored = None
     # What a client sends back of an answer.
     refusal: Ignored = None
     annotations: Ignored = None
-    audio: None = None
-    tool_calls: None = None
-    function_call: None = None
+    audio: Empty = None
+    tool_calls: Empty = None
+    function_call: Empty = None
 
 
-class StreamOptions(Form):
+class StreamOptions(TolerantForm):
     include_usage: bool | None = None
     include_obfuscation: Ignored = None
 
 
-class _Sampling(Form):
+class TextFormat(TolerantForm):
+    type: Literal["text"]
+
+
+class ResponseText(TolerantForm):
+    format: TextFormat | None = None
+    verbosity: Ignored = None
+
+
+class _Sampling(ExplainedForm):
     """Parameters that are accepted and have no effect, because the agent of the server decides them."""
 
     temperature: Ignored = None
@@ -70,6 +83,9 @@ class _Sampling(Form):
     service_tier: Ignored = None
     top_logprobs: Ignored = None
     parallel_tool_calls: Ignored = None
+    prompt_cache_options: Ignored = None
+    tools: Empty = None
+    tool_choice: _Choice = None
 
 
 class ChatBody(_Sampling):
@@ -91,9 +107,16 @@ class ChatBody(_Sampling):
     stop: Ignored = None
     reasoning_effort: Ignored = None
     verbosity: Ignored = None
+    functions: Empty = None
+    function_call: _Choice = None
+    response_format: TextFormat | None = None
+    modalities: tuple[Literal["text"]] | Empty = None
+    audio: Empty = None
+    prediction: Empty = None
+    web_search_options: Empty = None
 
 
-class InputMessage(Form):
+class InputMessage(TolerantForm):
     type: Literal["message"] = "message"
     role: Literal["system", "developer", "user", "assistant"]
     content: _Text | ContentParts
@@ -117,6 +140,10 @@ class ResponseBody(_Sampling):
     reasoning: Ignored = None
     truncation: Ignored = None
     include: Ignored = None
+    max_tool_calls: Ignored = None
+    text: ResponseText | None = None
+    conversation: Empty = None
+    prompt: Empty = None
 
 
 class ResponseQuery(Form):

@@ -144,17 +144,18 @@ export class ApprovalCard {
 
   offerApproval() {
     this.buttons.replaceChildren(
-      this.button("Approve", "a", () => this.approve(), "go"),
-      this.button("Deny\u2026", "d", () => this.askReason(), "stop"),
-      this.button("Always", "w", () => this.approve(true)),
+      this.button("Approve", "y", () => this.approve(), "go"),
+      this.button("Always", "a", () => this.approve(true)),
+      this.button("Deny", "n", () => this.deny(), "stop"),
+      this.button("Deny with a reason\u2026", "r", () => this.askReason(), "stop"),
     );
-    this.buttons.lastChild.title = "Exactly this call, in this session, as long as this page is open";
+    this.buttons.children[1].title = "Exactly this call, in this session, as long as this page is open";
   }
 
   askReason() {
     this.words.placeholder = "Why not? The agent reads this.";
     this.words.setAttribute("aria-label", "Reason of the denial, optional");
-    const send = () => this.decide("deny", { calls: [this.call.call_id], reason: this.words.value });
+    const send = () => this.deny(this.words.value);
     const back = () => { this.offerApproval(); this.element.focus(); };
     this.words.onkeydown = (event) => {
       if (event.key === "Enter" && !event.isComposing) send();
@@ -176,6 +177,10 @@ export class ApprovalCard {
   approve(isAlways = false) {
     if (isAlways) alwaysAllowed.add(this.session, this.call);
     return this.decide("approve", { calls: [this.call.call_id] });
+  }
+
+  deny(reason = "") {
+    return this.decide("deny", { calls: [this.call.call_id], reason });
   }
 
   async decide(answer, body) {

@@ -4,13 +4,14 @@ import { $, h } from "./dom.js";
 
 const OFF_KEY = "sandbur-single-keys-off";
 
-/** The rows of the list of keys: key, what it does, and the name of the action. */
+/** The rows of the list of keys: key, what it does, and the name of the action. The keys of a question mean the same as in the terminal. */
 const KEYS = [
-  ["a", "Approve the first waiting call", "approve"],
-  ["d", "Deny it, with a reason", "deny"],
-  ["w", "Approve exactly this call always, while this page is open", "always"],
+  ["y", "Approve the first waiting call", "approve"],
+  ["a", "Approve exactly this call always, while this page is open", "always"],
+  ["n", "Deny it", "deny"],
+  ["r", "Deny it, with a reason", "explain"],
   ["m", "Write a message", "write"],
-  ["n", "New session", "create"],
+  ["c", "New session", "create"],
   ["/", "Search sessions", "search"],
   ["j", "Next session in the list", "next"],
   ["k", "Previous session in the list", "previous"],

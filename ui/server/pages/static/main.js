@@ -180,7 +180,8 @@ document.addEventListener("visibilitychange", () => {
 const firstReady = () => { const card = conversation?.firstCard; return card?.isReady && card.call.kind === "approval" ? card : null; };
 const keyboard = new Keyboard({
   approve: () => firstReady()?.approve(),
-  deny: () => firstReady()?.askReason(),
+  deny: () => firstReady()?.deny(),
+  explain: () => firstReady()?.askReason(),
   always: () => firstReady()?.approve(true),
   write: () => $("message").focus(),
   create: () => go(null),

@@ -2,6 +2,7 @@
 // of the web and of mail become links.
 
 import { h, plain } from "./dom.js";
+import { ENTITIES } from "./entities.js";
 
 const DEEPEST = 8;
 const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([^`\s]*)/;
@@ -11,6 +12,7 @@ const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])(?:\s+|$)/;
 const QUOTE = /^ {0,3}> ?/;
 const DIVIDER = /^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
 const INDENTED = /^(?: {4}|\t)/;
+const ENTITY = /&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|([a-z][a-z0-9]{1,31}));/gi;
 const WEB = /^(?:https?:\/\/|mailto:)[^\s<>"]+$/i;
 
 /** Return the elements of a Markdown text. */
@@ -159,6 +161,7 @@ function readParagraph(lines, at) {
 // for a mark without an end, which is limited by the lengths.
 const TOKEN = new RegExp([
   "(?<escaped>\\\\[!-/:-@\\[-`{-~])",
+  "(?<entity>&(?:#\\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});)",
   "(?<ticks>`+)",
   "(?<link>!?\\[(?<label>[^\\[\\]]{0,500})\\]\\((?<target>[^\\s()]{1,2000}(?:\\([^\\s()]{0,200}\\)[^\\s()]{0,200})?)(?:\\s+\"[^\"]{0,200}\")?\\))",
   "(?<url>\\bhttps?://[^\\s<>\"`]{1,2000})",
@@ -177,6 +180,7 @@ function inline(text, depth = 0) {
     if (found.index > at) put(text.slice(at, found.index));
     let end = found.index + found[0].length;
     if (g.escaped) put(g.escaped[1]);
+    else if (g.entity) put(decode(g.entity));
     else if (g.ticks) {
       const close = closingTicks(text, end, g.ticks);
       if (close < 0) put(g.ticks);
@@ -184,11 +188,11 @@ function inline(text, depth = 0) {
         put(h("code", { text: text.slice(end, close).replace(/^ (.+) $/, "$1") }));
         end = close + g.ticks.length;
       }
-    } else if (g.link) put(link(g.target, g.label ? inline(g.label, depth + 2) : [g.target], g.link));
+    } else if (g.link) put(link(decode(g.target), g.label ? inline(g.label, depth + 2) : [decode(g.target)], g.link));
     else if (g.url) {
       const url = g.url.replace(/[.,;:!?)\]}'*_]+$/, (tail) => (tail[0] === ")" && g.url.includes("(") ? ")" : ""));
       end = found.index + url.length;
-      put(link(url, [url], url));
+      put(link(decode(url), [decode(url)], url));
     } else if (g.strong) put(h("strong", {}, inline(g.bold, depth + 1)));
     else if (g.em) put(h("em", {}, inline(g.italic ?? g.under, depth + 1)));
     else put(h("s", {}, inline(g.struck, depth + 1)));
@@ -196,6 +200,16 @@ function inline(text, depth = 0) {
   }
   if (at < text.length) put(text.slice(at));
   return made;
+}
+
+/** Return a text with the characters that its entities name; an unknown name stays. */
+function decode(text) {
+  return plain(text.replace(ENTITY, (written, decimal, hex, name) => {
+    if (name) return ENTITIES.get(name) ?? written;
+    const code = parseInt(decimal ?? hex, decimal ? 10 : 16);
+    const isCharacter = code > 0 && code <= 0x10ffff && !(code >= 0xd800 && code <= 0xdfff);
+    return isCharacter ? String.fromCodePoint(code) : "\ufffd";
+  }));
 }
 
 function closingTicks(text, from, ticks) {
