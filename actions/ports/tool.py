@@ -381,5 +381,6 @@ class ToolSource(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Release the resources of the source. Nothing of the source runs afterwards."""
+        """Release the resources of the source, because no open session uses it. Nothing of it runs
+        afterwards, until a session opens and asks for its tools."""
         ...
