@@ -118,6 +118,7 @@ if TYPE_CHECKING:
         SessionParked,
         StoreError,
         Unreachable,
+        UserCodeError,
     )
     from .ui.terminal.terminal_input import TerminalInput
 
@@ -244,6 +245,7 @@ __all__ = [
     "Unreachable",
     "Usage",
     "UserAnswer",
+    "UserCodeError",
     "UserInput",
     "UserQuestion",
     "VerifiableMemoryStore",
@@ -409,6 +411,7 @@ _HOMES = {
     "Unreachable": ("sandbur.state.errors", "Unreachable"),
     "Usage": ("sandbur.state.application", "Usage"),
     "UserAnswer": ("sandbur.actions.ports.user_input", "UserAnswer"),
+    "UserCodeError": ("sandbur.state.errors", "UserCodeError"),
     "UserInput": ("sandbur.actions.ports.user_input", "UserInput"),
     "UserQuestion": ("sandbur.actions.ports.user_input", "UserQuestion"),
     "Video": ("sandbur.state.conversation.attachments", "Video"),

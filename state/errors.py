@@ -27,6 +27,7 @@ SandburError
 ├── WorkflowFailed           1    an agent of a workflow failed, or its own code did
 ├── Repeated                 4    the model repeated a refused call again and again
 ├── StoppedByHook            3    a configured hook ended the run, or refused the message
+├── UserCodeError            1    code of the user failed: a function or an object that a program gave
 ├── MiddlewareError          1    a middleware failed, or did something that is not allowed
 ├── Exhausted                1    the system has no free thread or open file
 ├── OutputLost               1    stdout failed, and not because its reader ended
@@ -205,6 +206,10 @@ class StoppedByHook(SandburError):
     exit_code = 3
     code = "stopped_by_hook"
     status = "denied"
+
+
+class UserCodeError(SandburError):
+    code = "user_code"
 
 
 class MiddlewareError(SandburError):

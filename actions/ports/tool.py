@@ -287,6 +287,8 @@ class ToolTraits:
     """Whether an interrupted call stays open, and continues where it stopped when the next run starts it."""
     repeats: bool = False
     """Whether the tool may be polled: equal calls with equal results do not count as a repetition."""
+    own_limit: int = 0
+    """The number of calls after which the tool itself refuses more; 0: it has no limit of its own."""
     preset: str = ""
     """A JSON object with the arguments that the author fixed and the model does not see; empty if there are
     none.
@@ -379,5 +381,6 @@ class ToolSource(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Release the resources of the source. Nothing of the source runs afterwards."""
+        """Release the resources of the source, because no open session uses it. Nothing of it runs
+        afterwards, until a session opens and asks for its tools."""
         ...

@@ -108,6 +108,9 @@ def parse_arguments_object(spec: ToolSpec, text: str) -> dict[str, Any]:
         raise BadArguments(
             f"{spec.name}: the arguments are not valid JSON ({error}). {describe_expected(spec)}"
         ) from None
+    if value is None and not spec.parameters.get("required"):
+        # Some models send null where a tool has no parameters.
+        return {}
     if not isinstance(value, dict):
         raise BadArguments(
             f"{spec.name}: the arguments must be one JSON object, not {_name_type(value)}."

@@ -95,7 +95,14 @@ async def call_model(
         masked.end()
         if error is not None:
             _record(ports, request, seen, error=error)
-    assert reply is not None, "a model's stream ended without its reply"
+    return require_reply(reply, ports.model.name)
+
+
+def require_reply(reply: Reply | None, model: str) -> Reply:
+    """Return the reply of a stream; raises `ModelError` if it ended without one."""
+    if reply is None:
+        what = f"The stream of the model {model} ended without a Reply."
+        raise ModelError(what, "The last event of a stream has to be one.")
     return reply
 
 

@@ -161,7 +161,7 @@ def locate(path: Path, reach: PathScope, wish: str, *, is_new: bool = False, sea
                 f"{format_path(path)} leads to {format_path(str(place))}, which is not the target that"
                 f" it had when the call was judged, or is outside of the workspace. Nothing was {wish}."
             ) from None
-        if not is_new and path.is_symlink() and not real.exists():
+        if not is_new and reach.find_on_disk(path).is_symlink() and not real.exists():
             raise FileProblem(f"{format_path(path)} is a link to a file that does not exist.")
         return real
 

@@ -49,6 +49,9 @@ class PathScope:
     these.
     """
 
+    mount: tuple[str, str] | None = None
+    """A prefix of paths, and the folder on the disk that it is another name for."""
+
     @classmethod
     def of(cls, roots: Sequence[Path], judged: Sequence[str] | None = None) -> PathScope:
         real = tuple(os.path.realpath(root) for root in roots)
@@ -59,10 +62,17 @@ class PathScope:
 
         With `searches`, the path may also be below a judged path.
         """
-        found = resolve_real_path(path)
+        found = resolve_real_path(self.find_on_disk(path))
         if not self._allows(str(found), searches):
             raise OutOfScope(str(found))
         return found
+
+    def find_on_disk(self, path: Path) -> Path:
+        """Return a path with the folder in place of the prefix that is another name for it."""
+        if self.mount is None:
+            return path
+        prefix, folder = self.mount
+        return Path(folder, path.relative_to(prefix)) if path.is_relative_to(prefix) else path
 
     def _allows(self, path: str, searches: bool) -> bool:
         if self.judged is not None:

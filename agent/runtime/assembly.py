@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -32,6 +33,7 @@ from ...state.store.seals import load_or_make_key
 from ...state.store.store import Store
 from ..config.load import load_settings, may_find_tools
 from ..config.settings import Overrides, Settings
+from ..extensions.active_tools.open_sources import OpenSources
 from ..extensions.active_tools.session_tools import Equipped, bind_callers, equip, learn_secrets
 from ..graph import ACTIONS, CALLS_START_NEXT, build_application, build_graph
 from ..models.fallback import NoModel, apply_formatter
@@ -101,6 +103,7 @@ class Assembly:
             self.session, self.let_go, store,
         )  # fmt: skip
         self.extensions = ActiveExtensions(process)
+        self._sources = OpenSources()
         self._opened: dict[Session, Model] = {}
         """Each session with observers -> its model without the middleware."""
 
@@ -115,6 +118,26 @@ class Assembly:
     ) -> Session:
         """Open a session after its last step, or a new one with `new_state`. Without a model it cannot
         run."""
+        async with AsyncExitStack() as undo:
+            # Until the session exists, this object stands for what uses its tool sources.
+            opening = object()
+            undo.push_async_callback(self._sources.close, opening)
+            session = await self._open(
+                opening, session_id, settings, new_state, definition, needs_model, deps
+            )
+            self._sources.hand_over(opening, session)
+            return session
+
+    async def _open(
+        self,
+        opening: object,
+        session_id: str,
+        settings: SessionSettings,
+        new_state: ApplicationState,
+        definition: Definition,
+        needs_model: bool,
+        deps: Any,
+    ) -> Session:
         settings = settings.model_copy(update={"catastrophic": self._settings.catastrophic})
         sandbox, notice = await self._confine(settings, session_id) if needs_model else (None, "")
         masker = self.masker_of(settings, keys := key_names(self._settings.providers))
@@ -123,7 +146,8 @@ class Assembly:
         context = SessionContext(session_id, settings, masker, places.scratch, keys, needs_model, definition)
         parts = self.extensions.open_session(context, definition)
         stack = self._middleware_of(settings, definition, parts, session_id, inputs) if needs_model else None
-        sources = (*self._discover_tools(settings, definition), *parts.sources)
+        sources = (*definition.sources, *self._discover_tools(settings, definition), *parts.sources)
+        self._sources.use(opening, sources)
         equipped = await self._equip(session_id, settings, definition, stack, sandbox, sources)
         learn_secrets(equipped.toolbox.values(), masker)
         settings = settings.model_copy(update={"own_tools": dict(equipped.own) or settings.own_tools})
@@ -213,6 +237,7 @@ class Assembly:
         """Close everything except the store. Call `finish` after the store is closed."""
         for session in list(self._opened):
             await self.close_observers(session)
+        await self._sources.close_all()
         await self.extensions.aclose()
         for model in (*self._models, *(each for of in self._run_models.values() for each in of.values())):
             await model.aclose()
@@ -264,8 +289,9 @@ class Assembly:
         return FoundTools(cwd, self._env)
 
     async def close_observers(self, session: Session) -> Model:
-        """Close the observers of a session that ends; return the session's model."""
+        """Close the observers and the tool sources of a session that ends; return the session's model."""
         await session.observers.close()
+        await self._sources.close(session)
         return self._opened.pop(session, session.ports.model)
 
     def model_of(self, settings: SessionSettings, definition: Definition, needs_model: bool) -> Model:

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from ...actions.tools.functions.callee import name_of
 from ...actions.turn.plan.decision_tools import FINISH_STEP, START_PLAN, SUBMIT_PLAN
+from ...actions.turn.user_code import UserCode
 from ...state.errors import ConfigError
 from ..config.paths import decode_text, read_bytes, repository_root, user_home
 from ..config.trust import is_trusted_link
@@ -180,8 +182,9 @@ def sub_agent_prompt(parent_prompt: str, instructions: str, cwd: Path, add_dirs:
 async def _write_own(own: OwnInstructions, place: SessionPlace) -> str:
     if isinstance(own, str):
         return own
-    text = own(place)
-    return text if isinstance(text, str) else await text
+    with UserCode(f"The instructions {name_of(own)}"):
+        text = own(place)
+        return text if isinstance(text, str) else await text
 
 
 def system_prompt(cwd: Path, add_dirs: Sequence[Path], instructions: Sequence[InstructionsFile] = ()) -> str:

@@ -10,6 +10,7 @@ from typing_extensions import TypeForm, Unpack
 
 from ...actions.ports.events import Event, Notice, RunFinished, RunStarted, SubAgentEvent, find_notice
 from ...actions.turn.output.partial_output import PartialOutput
+from ...actions.turn.user_code import UserCode
 from ...state.application import RunOptions
 from ...state.calls import CallDecision, Settlement
 from ...state.conversation.messages import Message, UserContent
@@ -79,7 +80,8 @@ class AgentSession(Generic[OutputT]):
         self._approvals = ApprovalHandler(None)
 
     async def __aenter__(self) -> Self:
-        self._session = session = await self._opened()
+        with UserCode():
+            self._session = session = await self._opened()
         if session.settings.spawned_by is not None:
             found, _ = self._runtime().find_definition(session.settings)
             self._rules = cast("RunRules[OutputT]", found.run_rules or RunRules[str]())

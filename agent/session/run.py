@@ -29,6 +29,7 @@ from ...actions.turn.calls.tool_results import remove_if_empty
 from ...actions.turn.model_call import KeptReply
 from ...actions.turn.output.answer_check import find_run_output
 from ...actions.turn.plan.plan_budget import require_plan_budget
+from ...actions.turn.user_code import blame_user
 from ...state.application import InboxTaken, Usage, VibeStep
 from ...state.calls import CallDecision
 from ...state.conversation.messages import UserContent, make_cut_answer, person_message
@@ -299,6 +300,8 @@ class Run:
         except Exception as bug:
             if (refused := to_exhausted(bug)) is not None:
                 return refused
+            if (blamed := blame_user(bug)) is not None:
+                return blamed
             _log.exception("unexpected error in session %s", self._position.session_id)
             return InternalError(f"Sandbur failed: {type(bug).__name__}: {bug}", "This is a bug.")
         return None

@@ -19,7 +19,7 @@ from ...actions.turn.model_call import Model, refusal_of
 from ...actions.workspace.paths import make_absolute
 from ...actions.workspace.protected.secret_files import is_secret_file
 from ...state.conversation.attachments import AttachedFile, Document
-from ...state.conversation.messages import UserContent, encodable
+from ...state.conversation.messages import UserContent, encodable, require_content
 from ...state.errors import ConfigError, UsageError
 from ..config.paths import read_bytes
 
@@ -311,11 +311,14 @@ def _settings_in(path: Path) -> Iterator[tuple[str, str]]:
         yield from settings(found[0].decode("utf-8-sig", "replace"))
 
 
-def mask_content(ports: Ports, message: UserContent) -> UserContent:
+def mask_content(ports: Ports, message: UserContent, may_be_empty: bool = True) -> UserContent:
     """Return a message with the secrets in its text masked; the bytes of files are not searched.
 
-    Raises `UsageError` for a file that the model cannot get, or whose address holds a secret.
+    Raises `UsageError` for a file that the model cannot get, or whose address holds a secret, and without
+    `may_be_empty` for a message that says nothing.
     """
+    if not may_be_empty:
+        require_content(message)
     require_readable(ports.model, message)
     return mask_parts(ports.masker, message)
 

@@ -143,9 +143,10 @@ class Session:
 
         A message is a text, or a list of texts, pictures and documents. A list is never a command. `options`
         are for this run alone. `hub_messages` are messages of a hub, which are stored with the message.
-        Raises `UsageError` for a file that the model does not accept.
+        Raises `UsageError` for an empty message, and for a file that the model does not accept.
         """
-        content = mask_content(self.ports, message)
+        says_more = bool(hub_messages) or self.settings.spawned_by is not None
+        content = mask_content(self.ports, message, may_be_empty=says_more)
         answer = None
         if isinstance(content, str) and content.lstrip().startswith("/"):
             answer = answer_command(content.strip(), self.state, self.ports.router is not None)

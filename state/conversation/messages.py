@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, field_serializer
 
+from ..errors import UsageError
 from .approved_plan import ApprovedPlan
 from .attachments import AttachedFile, Audio, Document, Image, Video
 from .content import Attachment, Record, list_labels
@@ -423,6 +424,18 @@ def _measure_block(block: Block) -> int:
 
 def _measure_wire(wire: Wire | None) -> int:
     return len(json.dumps(wire.body)) if wire is not None else 0
+
+
+def require_content(content: UserContent) -> None:
+    """Raise `UsageError` unless a message has a file or a character that can be seen."""
+    parts = (content,) if isinstance(content, str) else content
+    if all(isinstance(part, str) and not is_visible(part) for part in parts):
+        raise UsageError("There is nothing in this message.", "Say what has to be done.")
+
+
+def is_visible(text: str) -> bool:
+    """Return whether a text has a character that can be seen."""
+    return any(one.isprintable() and not one.isspace() for one in text)
 
 
 def parse_json_or_text(text: str) -> Any:

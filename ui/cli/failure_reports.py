@@ -6,6 +6,7 @@ import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ...actions.turn.user_code import blame_user
 from ...agent.config.paths import data_home
 from ...agent.session.secrets import mask_report
 from ...state.errors import SandburError
@@ -32,7 +33,11 @@ def keep_bug_reports(command: Command) -> None:
 def report_failure(error: Exception, command: Command | None) -> int:
     """Report a bug, or the details of a known error whose message is printed already; return the code."""
     if not isinstance(error, SandburError):
-        return report_bug(error, command)
+        blamed = blame_user(error)
+        if blamed is None:
+            return report_bug(error, command)
+        error = blamed
+        say(f"sandbur: {blamed}")
     if command is not None and command.answers_in != "text":
         from ..headless.headless import report_failure as report_in_format
 

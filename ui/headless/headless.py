@@ -20,7 +20,7 @@ from ...agent.extensions.prompt_commands import find_commands
 from ...agent.session.recovery import recover
 from ...agent.session.session import Session
 from ...state.calls import PendingCall
-from ...state.conversation.messages import UserContent
+from ...state.conversation.messages import UserContent, is_visible
 from ...state.errors import OutputLost, SandburError, UsageError
 from ..cli.grammar import Progress
 from ..cli.open_session import open_runtime, open_session, read_attachments
@@ -46,7 +46,7 @@ def headless_prompt(words: str | None, continues: bool) -> str | None:
         prompt = "\n\n".join(
             part for part in (clean(words or ""), _read_piped(words, continues)) if part.strip()
         )
-    if prompt.strip():
+    if is_visible(prompt):
         refuse_yolo(prompt)
         return prompt
     if continues and words is None:

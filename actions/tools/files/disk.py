@@ -33,6 +33,9 @@ class DiskFiles:
     def is_virtual(self, path: str) -> bool:
         return False
 
+    def find_disk_path(self, path: str) -> str:
+        return path
+
     def name_subject(self, path: str) -> str:
         return path
 

@@ -99,8 +99,12 @@ class FileSystem(Protocol):
         """Return whether a path in a call is virtual, which means that it is not on the disk."""
         ...
 
+    def find_disk_path(self, path: str) -> str:
+        """Return the path on the disk that a path in a call means, by default the path itself."""
+        ...
+
     def name_subject(self, path: str) -> str:
-        """Return the text that rules match against for a virtual path."""
+        """Return the text that rules match against for a path that is another one on the disk, or none."""
         ...
 
     def open(self, path: str, access: Access, context: ToolContext) -> AbstractAsyncContextManager[FileView]:

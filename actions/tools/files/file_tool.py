@@ -43,12 +43,15 @@ class FileTool(BuiltinTool[ArgumentsT], ABC):
         return bound
 
     def subject(self, arguments: ArgumentsT) -> str:
-        if not self.is_virtual(arguments):
-            return super().subject(arguments)
-        return self._files.name_subject(self.aim(arguments).path)
+        path = self.aim(arguments).path
+        is_usual = not self._files.is_virtual(path) and self._files.find_disk_path(path) == path
+        return super().subject(arguments) if is_usual else self._files.name_subject(path)
 
     def paths(self, arguments: Any) -> Sequence[str]:
-        return () if self.is_virtual(arguments) else self.list_disk_paths(arguments)
+        aimed = self.aim(arguments)
+        if self._files.is_virtual(aimed.path):
+            return ()
+        return self.list_disk_paths(aimed.model_copy(update={"path": self._files.find_disk_path(aimed.path)}))
 
     def list_disk_paths(self, arguments: Any) -> Sequence[str]:
         return (arguments.path,)

@@ -53,13 +53,17 @@ class Glob(SearchingFileTool[GlobArguments]):
         super().__init__("glob", _DESCRIPTION, GlobArguments, files, use_ripgrep, limit_s)
 
     def aim(self, arguments: GlobArguments) -> GlobArguments:
-        """If the pattern begins with a virtual path, move the folders without wildcards from the pattern to
-        `path`.
+        """If the pattern begins with a path of a back end, move the folders without wildcards from the
+        pattern to `path`.
         """
         fixed, rest = split_fixed(arguments.pattern)
-        if not arguments.pattern.startswith("/") or not self._files.is_virtual(fixed):
+        if not arguments.pattern.startswith("/") or not self._has_other_name(fixed):
             return arguments
         return arguments.model_copy(update={"path": fixed, "pattern": f"./{rest or '**'}"})
+
+    def _has_other_name(self, path: str) -> bool:
+        """Return whether a path is not on the disk, or is another one there."""
+        return self._files.is_virtual(path) or self._files.find_disk_path(path) != path
 
     def list_disk_paths(self, arguments: GlobArguments) -> Sequence[str]:
         return (arguments.path, _reach(arguments.pattern, arguments.path))
@@ -69,7 +73,7 @@ class Glob(SearchingFileTool[GlobArguments]):
 
     async def search(self, arguments: GlobArguments, view: FileView, searches: Searches) -> str:
         fixed, rest = _split_outside(arguments.pattern)
-        if self._files.is_virtual(arguments.path) and _leads_out(arguments.pattern):
+        if self._has_other_name(arguments.path) and _leads_out(arguments.pattern):
             raise FileProblem(
                 f"The pattern {format_path(arguments.pattern)} leads out of {format_path(arguments.path)}."
                 " Change the pattern or the path."

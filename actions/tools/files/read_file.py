@@ -68,7 +68,7 @@ class ReadFile(ReadingFileTool[ReadFileArguments]):
         try:
             # The version is read before the page. If the file changes in between, the version is the older
             # one.
-            seen = await asyncio.to_thread(read_version, os.fspath(path))
+            seen = await asyncio.to_thread(read_version, os.fspath(context.reach.find_on_disk(path)))
             if (picture := await asyncio.to_thread(_read_picture, path, context)) is not None:
                 return ToolOutcome("ok", f"{format_path(path)} is shown below.", blocks=(picture,))
             page = await asyncio.to_thread(_read_page, path, context.reach, arguments.offset, limit)

@@ -4,6 +4,7 @@ files.
 
 import asyncio
 import os
+import re
 import tempfile
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -17,7 +18,7 @@ from ...workspace.backends.composite import Composite, FilePlace, normalize_path
 from ...workspace.content_cache import digest_of
 from ...workspace.paths import FileProblem, format_path, format_size
 from ...workspace.safe_open import PathScope
-from .disk import DISK
+from .disk import DISK, DiskView
 from .file_system import Access, FileSystem, FileView, PlannedWrite, explain_change, require_read_version
 from .tool_set import make_file_tools
 
@@ -35,10 +36,15 @@ class BackendFiles:
 
     @property
     def description(self) -> str:
-        prefixes = self._composite.prefixes
-        if "/" in prefixes:
-            return "The files are not on the disk of the machine. All paths are below `/`."
-        return f"Paths that begin with {', '.join(prefixes)} are not on the disk of the machine."
+        folders = self._composite.folder_prefixes
+        off_disk = [one for one in self._composite.prefixes if one not in folders]
+        texts = [f"Paths that begin with {', '.join(folders)} are in the working folder."] if folders else []
+        if "/" in off_disk:
+            others = "The other" if folders else "The"
+            texts.append(f"{others} files are not on the disk of the machine. All paths are below `/`.")
+        elif off_disk:
+            texts.append(f"Paths that begin with {', '.join(off_disk)} are not on the disk of the machine.")
+        return " ".join(texts)
 
     def of_session(self, kept: KeptFiles) -> FileSystem:
         return BackendFiles(self._composite.of_session(kept))
@@ -46,18 +52,22 @@ class BackendFiles:
     def is_virtual(self, path: str) -> bool:
         return self._composite.has(path)
 
+    def find_disk_path(self, path: str) -> str:
+        found = self._composite.find_folder_path(path)
+        # With the dot no name is taken for a home folder.
+        return path if found is None else f".{found[1].removeprefix(found[0]) or '/'}"
+
     def name_subject(self, path: str) -> str:
         try:
-            return self._composite.place(path).path
+            return normalize_path(path)
         except FileProblem:
             return path
 
     def open(self, path: str, access: Access, context: ToolContext) -> AbstractAsyncContextManager[FileView]:
-        return (
-            self._lay_out(path, access, context)
-            if self.is_virtual(path)
-            else DISK.open(path, access, context)
-        )
+        if self.is_virtual(path):
+            return self._lay_out(path, access, context)
+        found = self._composite.find_folder_path(path)
+        return DISK.open(path, access, context) if found is None else _open_folder(*found, context)
 
     @asynccontextmanager
     async def _lay_out(self, path: str, access: Access, context: ToolContext) -> AsyncGenerator[FileView]:
@@ -98,6 +108,21 @@ class BackendFiles:
         return "not_done" if now == change.before else "unknown"
 
 
+@asynccontextmanager
+async def _open_folder(prefix: str, path: str, context: ToolContext) -> AsyncGenerator[FileView]:
+    """Yield a path of the working folder under the name that a prefix gives it."""
+    folder = os.path.realpath(context.cwd)
+    reach = replace(context.reach, mount=(prefix, folder))
+    try:
+        # No file is in this folder, so that all results have whole names.
+        yield DiskView(Path(path), replace(context, cwd=Path(os.devnull), reach=reach))
+    except FileProblem as problem:
+        # Only the first line names paths; the others may quote the file.
+        first, newline, rest = str(problem).partition("\n")
+        named = re.sub(rf"{re.escape(folder)}(?![\w.-]*[\w-])", lambda _: prefix, first)
+        raise FileProblem(f"{named if folder != '/' else first}{newline}{rest}") from None
+
+
 class BackendView:
     """The copied files of a back end. A call can open these files and no others."""
 
@@ -117,7 +142,8 @@ class BackendView:
 
     def translate_paths(self, text: str) -> str:
         """Return a text of a tool with the paths of the back end."""
-        return text.replace(f"/{self._root}", "").replace(str(self._root), "")
+        root = str(self._root)
+        return text.replace(f"/{root}", "").replace(f"{root}/", "/").replace(root, "/")
 
     def resolve_secrets(self, texts: Mapping[str, str]) -> Mapping[str, str]:
         """Return the texts with secrets masked, because a back end must not contain secrets."""

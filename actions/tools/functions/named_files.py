@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from ....state.conversation.messages import walk_values
+from ...turn.output.subschemas import walk_schemas
 
 _FORMATS = ("path", "file-path", "directory-path")
 _DEFINED = "#/$defs/"
@@ -80,8 +80,7 @@ def _walk_list(node: Mapping[str, Any], value: list[Any]) -> Iterator[tuple[Any,
 
 
 def _says_path(schema: Any) -> bool:
-    objects = (cast(Mapping[str, Any], one) for one in walk_values(schema) if isinstance(one, Mapping))
-    return any(inside.get("format") in _FORMATS for inside in objects)
+    return any(inside.get("format") in _FORMATS for inside in walk_schemas(schema))
 
 
 def _list_texts(value: Any) -> Iterator[str]:

@@ -44,6 +44,8 @@ class Callee:
     """A function with its parameters."""
 
     def __init__(self, function: Callable[..., Any], what: str, parameters: tuple[Parameter, ...]) -> None:
+        self.what = what
+        """What the function is, with its name, for messages."""
         self.is_async = _is_async(function)
         self._function = function
         self._needs = needs_of(parameters, what)

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import unquote
 
-from ..functions.schemas.flat_schema import Schema, map_schema
+from ...turn.output.subschemas import map_schema
+from ..functions.schemas.flat_schema import Schema
 
 _LEFT_OUT = (
     "example", "examples", "xml", "externalDocs", "discriminator", "deprecated", "nullable", "readOnly",

@@ -93,7 +93,7 @@ def _body_of(table: HttpToolTable, fault: Fault) -> Any:
 
 def schema_of(given: Mapping[str, Any], fault: Fault) -> dict[str, Any]:
     """Return the JSON schema of the parameters. The table may contain the short form of the schema."""
-    if given.get("type") == "object":
+    if is_whole_schema(given):
         return usual(given, fault.what)
     properties: dict[str, Any] = {}
     required: list[str] = []
@@ -110,6 +110,11 @@ def schema_of(given: Mapping[str, Any], fault: Fault) -> dict[str, Any]:
         required += [name] if is_required else []
         properties[name] = schema if _says_type(schema) else {"type": "string", **schema}
     return usual(build_object_schema(properties, required), fault.what)
+
+
+def is_whole_schema(given: Mapping[str, Any]) -> bool:
+    """Return whether parameters are a JSON schema, and not its short form, which maps names to schemas."""
+    return given.get("type") == "object"
 
 
 def _says_type(schema: Mapping[str, Any]) -> bool:

@@ -3,6 +3,7 @@ gate.
 """
 
 import itertools
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -43,6 +44,7 @@ from ...ports.events import Notice
 from ..bugs_logged import BugsLogged
 from ..plan.approved import find_plan_terms
 from ..plan.decision_tools import FINAL_ANSWER, FINISH_STEP, RESERVED_NAMES, why_unusable
+from ..user_code import UserCode, make_bad_arguments
 
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_.:\-]{1,200}")
 _CUT = (
@@ -181,8 +183,10 @@ def judge_fully(
     # The call runs with the model's arguments. The display and the store get arguments without secrets.
     original = ports.masker.references.find_original(use.arguments) if use.masked else None
     mask = ports.masker.text if original is not None else str
+    what = f"{tool.spec.name} could not check its arguments: {{function}}"
     try:
-        parsed = tool.parse(use.arguments if original is None else original)
+        with UserCode(what, make_bad_arguments, level=logging.WARNING):
+            parsed = tool.parse(use.arguments if original is None else original)
     except BadArguments as error:
         return _make_invalid_call(use, mask(str(error))), None, None
     if problem := "" if use.masked else _explain_placeholder(tool, use.arguments, ports):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import accumulate, chain, islice
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ....state.application import ASKED_ONCE_MORE, NOTICES_CYCLES, ApplicationState
 from ....state.calls import (
@@ -36,6 +36,8 @@ from ..plan.approved import find_plan_terms
 from .approval_fingerprint import discrepancies, is_made_by, pre_images_fit
 from .proposals import combine_decisions, judge_fully, why_lost
 
+AllowedBy = Literal["mode", "rule", "person"]
+"""What lets a call run without another question."""
 _TAMPERED = (
     "Not run: its arguments are not those that were proposed and approved, so another program changed the"
     " record of this session. `sandbur sessions verify` shows what the record says."
@@ -86,30 +88,35 @@ async def check_before_start(call: PendingCall, state: ApplicationState, ports: 
         by_proof = verdict is not None and verdict.by_proof and call.decided_by == "policy"
         in_sandbox = verdict is not None and verdict.in_sandbox
         ready = CheckedCall(call, arguments, None, leads, by_proof, in_sandbox)
-        return ready if is_persons else await _check_repetition(ready, now, state, ports)
+        return await _check_repetition(ready, now, state, ports, is_persons)
     if not is_persons or (call.origin == "person" and call.binding is None):
         # A typed command was approved without a question, but now the gate asks one.
         return CheckedCall(ask_again(call, now.binding, now.reason))
-    if call.binding is None or now.binding is None:
-        return CheckedCall(call, arguments, None, leads)
-    why = await _describe_changes(call, call.binding, now.binding, state, ports)
-    return CheckedCall(
-        ask_again(call, now.binding, why) if why else call,
-        arguments,
-        now.binding,
-        [file.real for file in now.binding.files],
-    )
+    approved = CheckedCall(call, arguments, None, leads)
+    if call.binding is not None and now.binding is not None:
+        if why := await _describe_changes(call, call.binding, now.binding, state, ports):
+            call = ask_again(call, now.binding, why)
+        real = [file.real for file in now.binding.files]
+        approved = CheckedCall(call, arguments, now.binding, real)
+    if call.decision != "approved":
+        return approved
+    return await _check_repetition(approved, now, state, ports, is_persons)
 
 
 async def _check_repetition(
-    ready: CheckedCall, now: PendingCall, state: ApplicationState, ports: Ports
+    ready: CheckedCall, now: PendingCall, state: ApplicationState, ports: Ports, is_persons: bool
 ) -> CheckedCall:
-    """Return the call as it is, or refused or with a question if it continues a cycle of equal calls."""
-    is_by_rule = _is_by_rule(now, ready.arguments, ports)
-    turns, length = await _find_repetition(now, state, ports, is_by_rule)
+    """Return the call as it is, or refused or with a question if it continues a cycle of equal calls.
+
+    `is_persons`: a person, or a function of the program in that place, approved the call.
+    """
+    allowed_by: AllowedBy = "person" if is_persons else "mode"
+    if not is_persons and _is_by_rule(now, ready.arguments, ports):
+        allowed_by = "rule"
+    turns, length = await _find_repetition(now, state, ports, allowed_by)
     if not turns:
         return ready
-    if state.execution_mode == "yolo" or is_by_rule:
+    if state.execution_mode == "yolo" or allowed_by != "mode":
         return CheckedCall(_refuse(ready.call, describe_repetition(turns, length)))
     why = _REPEATED.format(times=format_turn_count(turns, length))
     return CheckedCall(ask_again(ready.call, now.binding, why))
@@ -171,9 +178,11 @@ async def _changes_before(call: PendingCall, state: ApplicationState, ports: Por
 
 
 async def _find_repetition(
-    now: PendingCall, state: ApplicationState, ports: Ports, is_by_rule: bool
+    now: PendingCall, state: ApplicationState, ports: Ports, allowed_by: AllowedBy
 ) -> tuple[int, int]:
     """Return the turns and the length of the cycle that the call continues, or (0, 0) if the call may run."""
+    if allowed_by == "person" and state.graph_version < NOTICES_CYCLES:
+        return 0, 0
     # Older sessions keep their old behaviour, so that a replay runs as they ran.
     if state.graph_version < ASKED_ONCE_MORE:
         return 0, 0
@@ -186,8 +195,12 @@ async def _find_repetition(
     cycle = find_cycle(now, state.active_history, polled)
     if cycle is None:
         return 0, 0
-    most = cycle.most_turns(await ports.journal.load_calls(cycle.last), is_by_rule)
-    return (0, 0) if most is None or cycle.turns < most else (most, cycle.length)
+    recorded = await ports.journal.load_calls(cycle.last)
+    most = cycle.most_turns(recorded, allowed_by, is_read_only=now.effect == "read")
+    if most is None:
+        return 0, 0
+    most = max(most, ports.toolbox[now.tool].traits.own_limit + 1)
+    return (0, 0) if cycle.turns < most else (most, cycle.length)
 
 
 def _is_by_rule(now: PendingCall, arguments: Any, ports: Ports) -> bool:
@@ -213,8 +226,10 @@ MOST_IN_A_ROW = 3
 """The most turns of a cycle without pauses between them."""
 MOST_WITH_PAUSES = 10
 """The most turns of a cycle with pauses of some seconds, which a model needs to answer."""
-MOST_BY_RULE = 100
-"""The most turns of a cycle of calls that a rule allows."""
+MOST_ALLOWED = 5
+"""The most turns without pauses of a cycle of calls that a rule, or a person each time, allows."""
+MOST_READ_BY_RULE = 100
+"""The most turns of a cycle of calls that only read and that a rule allows."""
 LONGEST_CYCLE = 4
 """The most rounds of calls that make one turn of a cycle."""
 MOST_REFUSED_ROUNDS = 5
@@ -265,20 +280,24 @@ class Cycle(NamedTuple):
     length: int
     """The number of calls in one turn."""
     turns: int
-    """The number of turns with the same results, at most `MOST_BY_RULE`."""
+    """The number of turns with the same results, at most `MOST_READ_BY_RULE`."""
     last: tuple[str, str]
     """The ids of the newest two calls that are equal to the pending one."""
 
-    def most_turns(self, recorded: Mapping[str, JournaledCall], by_rule: bool) -> int | None:
+    def most_turns(
+        self, recorded: Mapping[str, JournaledCall], allowed_by: AllowedBy, is_read_only: bool = False
+    ) -> int | None:
         """Return the allowed number of turns, which depends on the pause between them; None if there is no
         limit.
         """
         pause_ms = self._pause_ms(recorded)
-        if pause_ms >= _LONG_PAUSE_MS:
+        if pause_ms >= _LONG_PAUSE_MS or (allowed_by == "person" and pause_ms >= _SHORT_PAUSE_MS):
             return None
-        if by_rule:
-            return MOST_BY_RULE
-        return MOST_IN_A_ROW if pause_ms < _SHORT_PAUSE_MS else MOST_WITH_PAUSES
+        if allowed_by == "rule" and is_read_only:
+            return MOST_READ_BY_RULE
+        if pause_ms >= _SHORT_PAUSE_MS:
+            return MOST_WITH_PAUSES
+        return MOST_IN_A_ROW if allowed_by == "mode" else MOST_ALLOWED
 
     def _pause_ms(self, recorded: Mapping[str, JournaledCall]) -> int:
         """Return the milliseconds between the newest two calls of the cycle, without the duration of the
@@ -347,7 +366,7 @@ def _count_equal_turns(past: Iterable[_Past], length: int) -> int:
     """Count the equal turns of `length` calls, newest first. The first turn counts."""
     turn: list[_Past] = []
     count = 0
-    for count, one in enumerate(islice(past, length * MOST_BY_RULE), 1):
+    for count, one in enumerate(islice(past, length * MOST_READ_BY_RULE), 1):
         place = (count - 1) % length
         if count <= length:
             turn.append(one)

@@ -1,6 +1,7 @@
 """Runs a batch of calls. Each runs between its `started` record and its `finished` record."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -36,6 +37,7 @@ from ..model_call import reads
 from ..plan.approved import find_plan_terms, mask_plan
 from ..plan.notebook import Notebook, mask_change
 from ..session_page import find_page
+from ..user_code import log_user_failure
 from .start_check import OTHER_FILE, CheckedCall, ask_again, check_before_start, fits_approval
 from .tool_results import (
     clear,
@@ -445,6 +447,8 @@ async def catch_failures(call: PendingCall, work: Callable[[], Awaitable[ResultT
         raise
     except Exception as error:
         where = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+        if not isinstance(error, SandburError):
+            log_user_failure(call.tool, error, logging.WARNING)
         return ToolOutcome("error", f"{call.tool} failed{where}: {type(error).__name__}: {error}")
 
 

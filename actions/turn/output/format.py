@@ -12,6 +12,7 @@ from ....state.session import OutputSchema
 from ...ports import build_object_schema
 from .json_schema import BadSchema, Schema, problems, require_schema, resolve
 from .strict_schema import NOT_SENT, NotStrict, definitions_of, make_strict
+from .subschemas import map_schema
 
 CheckValue = Callable[[Any], str]
 """A function that returns why a JSON value is not a valid answer, or an empty text if it is valid."""
@@ -125,12 +126,11 @@ def _inline_root(schema: dict[str, Any]) -> Schema:
 
 def _move_references(schema: Any) -> Any:
     """Return a schema for use one level deeper. References are adapted, except references to definitions."""
-    if isinstance(schema, list):
-        return [_move_references(each) for each in cast("list[Any]", schema)]
-    if not isinstance(schema, dict):
-        return schema
-    fields = {name: _move_references(value) for name, value in cast("dict[str, Any]", schema).items()}
-    ref = fields.get("$ref")
+    return map_schema(schema, _move_reference)
+
+
+def _move_reference(level: dict[str, Any]) -> dict[str, Any]:
+    ref = level.get("$ref")
     if isinstance(ref, str) and not ref.startswith(("#/$defs/", "#/definitions/")):
-        fields["$ref"] = f"#/properties/{_WRAPPED}{ref[1:]}"
-    return fields
+        return {**level, "$ref": f"#/properties/{_WRAPPED}{ref[1:]}"}
+    return level

@@ -10,6 +10,7 @@ from pydantic.errors import PydanticUserError
 from typing_extensions import TypeForm
 
 from ....state.errors import UsageError
+from ..user_code import UserCode
 from .format import OutputFormat, output_format, output_schema
 from .json_schema import MOST_PROBLEMS, BadSchema, format_value_path
 
@@ -38,8 +39,9 @@ def output_format_of(kind: TypeForm[T], name: str = "") -> TypedOutput[T]:
         ) from None
 
     def parse(value: Any) -> T:
-        # Validation in JSON mode reads dates and similar values from texts, also in strict models.
-        return adapter.validate_json(json.dumps(value))
+        with UserCode(f"The type {name} could not check the answer: {{function}}", passes=(ValidationError,)):
+            # Validation in JSON mode reads dates and similar values from texts, also in strict models.
+            return adapter.validate_json(json.dumps(value))
 
     def check(value: Any) -> str:
         try:

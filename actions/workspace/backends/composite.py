@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from ....state.conversation.messages import encodable
 from ....state.errors import UsageError
@@ -28,26 +28,39 @@ class FilePlace(NamedTuple):
         return self.path[len(self.prefix) :] or "/"
 
 
+class _FoundPlace(NamedTuple):
+    """What a path belongs to: a back end, or the working folder."""
+
+    backend: FileBackend | WorkspaceFolder
+    prefix: str
+    path: str
+
+
 class Composite:
     """Several back ends as one. A path belongs to the longest prefix that it begins with.
 
     Args:
         prefixes: Maps a prefix to its back end, as in `{"/memories/": StoreFiles()}`. The back end gets paths
-            without the prefix.
+            without the prefix. The paths of a `WorkspaceFolder` are those in the working folder.
         default: The back end of all other paths.
 
-    Raises `UsageError` for a prefix that is not valid.
+    Raises `UsageError` for a prefix that is not valid, and for a value that is no back end.
     """
 
     def __init__(
         self,
-        prefixes: Mapping[str, FileBackend],
-        default: FileBackend | WorkspaceFolder | None = None,
+        prefixes: Mapping[str, FileBackend | WorkspaceFolder | Composite],
+        default: FileBackend | WorkspaceFolder | Composite | None = None,
     ) -> None:
-        self._default = WorkspaceFolder() if default is None else default
-        known = {_check_prefix(prefix): backend for prefix, backend in prefixes.items()}
-        if len(known) < len(prefixes):
-            raise UsageError("Two prefixes of files are the same.", "Leave one of them out.")
+        named = [("", WorkspaceFolder() if default is None else default)]
+        named += [(_check_prefix(prefix), backend) for prefix, backend in prefixes.items()]
+        known: dict[str, FileBackend | WorkspaceFolder] = {}
+        for prefix, backend in named:
+            for below, one in _split_composite(backend, prefix).items():
+                if below in known:
+                    raise UsageError("Two prefixes of files are the same.", "Leave one of them out.")
+                known[below] = _require_backend(one)
+        self._default = known.pop("")
         self._prefixes = dict(sorted(known.items(), key=lambda item: -len(item[0])))
 
     @classmethod
@@ -55,32 +68,63 @@ class Composite:
         return backend if isinstance(backend, Composite) else cls({}, backend)
 
     @property
+    def backends(self) -> Mapping[str, FileBackend | WorkspaceFolder]:
+        """Return the back end of each prefix, which has no slash at its end; that of the others is ``''``."""
+        return {"": self._default, **self._prefixes}
+
+    @property
     def prefixes(self) -> tuple[str, ...]:
-        """Return the prefixes outside of the working folder; empty if every path is in the folder."""
+        """Return the prefixes of this composite; empty if every path is one of the working folder."""
         found = tuple(f"{prefix}/" for prefix in self._prefixes)
         return found if isinstance(self._default, WorkspaceFolder) else ("/", *found)
+
+    @property
+    def folder_prefixes(self) -> tuple[str, ...]:
+        """Return the prefixes whose files are in the working folder."""
+        found = self._prefixes.items()
+        return tuple(f"{prefix}/" for prefix, backend in found if isinstance(backend, WorkspaceFolder))
 
     def of_session(self, kept: KeptFiles) -> Composite:
         """Return a copy that is bound to the back ends of a session."""
         bound = {prefix: _bind(backend, kept) for prefix, backend in self._prefixes.items()}
-        default = self._default
-        return Composite(bound, default if isinstance(default, WorkspaceFolder) else _bind(default, kept))
+        return Composite(bound, _bind(self._default, kept))
 
     def has(self, path: str) -> bool:
         """Return whether a path, as it is written, is outside of the working folder."""
-        if not isinstance(self._default, WorkspaceFolder):
+        try:
+            return not isinstance(self._find(path).backend, WorkspaceFolder)
+        except FileProblem:
             return True
-        return any(path == prefix or path.startswith(f"{prefix}/") for prefix in self._prefixes)
 
     def place(self, path: str) -> FilePlace:
         """Return the back end of a path. Raises `FileProblem` if no back end takes the path. See `has`."""
+        found = self._find(path)
+        if isinstance(found.backend, WorkspaceFolder):
+            raise FileProblem(f"{format_path(path)} belongs to no back end of files.")
+        return FilePlace(found.backend, found.prefix, found.path)
+
+    def find_folder_path(self, path: str) -> tuple[str, str] | None:
+        """Return the prefix and the normal form of a path below a prefix of the working folder, else None."""
+        try:
+            found = self._find(path)
+        except FileProblem:
+            return None
+        is_folder = isinstance(found.backend, WorkspaceFolder) and found.prefix
+        return (found.prefix, found.path) if is_folder else None
+
+    def _find(self, path: str) -> _FoundPlace:
+        is_own = not isinstance(self._default, WorkspaceFolder)
+        if not is_own and not any(_is_below(path, prefix) for prefix in self._prefixes):
+            return _FoundPlace(self._default, "", path)
         path = normalize_path(path)
         for prefix, backend in self._prefixes.items():
-            if path == prefix or path.startswith(f"{prefix}/"):
-                return FilePlace(backend, prefix, path)
-        if isinstance(self._default, WorkspaceFolder):
-            raise FileProblem(f"{format_path(path)} belongs to no back end of files.")
-        return FilePlace(self._default, "", path)
+            if _is_below(path, prefix):
+                return _FoundPlace(backend, prefix, path)
+        return _FoundPlace(self._default, "", path)
+
+
+def _is_below(path: str, prefix: str) -> bool:
+    return path == prefix or path.startswith(f"{prefix}/")
 
 
 def normalize_path(path: str) -> str:
@@ -115,5 +159,32 @@ def _check_prefix(prefix: str) -> str:
     return plain
 
 
-def _bind(backend: FileBackend, kept: KeptFiles) -> FileBackend:
+def _split_composite(
+    backend: FileBackend | WorkspaceFolder | Composite, prefix: str
+) -> dict[str, FileBackend | WorkspaceFolder]:
+    """Return the back ends below a prefix: those of a composite have longer prefixes."""
+    if not isinstance(backend, Composite):
+        return {prefix: backend}
+    return {f"{prefix}{below}": one for below, one in backend.backends.items()}
+
+
+def _require_backend(backend: FileBackend | WorkspaceFolder) -> FileBackend | WorkspaceFolder:
+    """Return the back end. Raises `UsageError` if the value is none."""
+    given = cast(object, backend)
+    if isinstance(given, type):
+        raise UsageError(
+            f"{given.__name__} is a class, not a back end of files.", f"Write {given.__name__}()."
+        )
+    if isinstance(given, WorkspaceFolder):
+        return given
+    missing = [name for name in ("files", "read", "write") if not callable(getattr(given, name, None))]
+    if missing:
+        raise UsageError(
+            f"A {type(given).__name__} is no back end of files: it has no method `{missing[0]}`.",
+            "See docs/files.md for the three methods.",
+        )
+    return backend
+
+
+def _bind(backend: FileBackend | WorkspaceFolder, kept: KeptFiles) -> FileBackend | WorkspaceFolder:
     return backend.of_session(kept) if isinstance(backend, OfSession) else backend

@@ -16,7 +16,7 @@ from ....actions.tools.schema import PlainText, ToolArguments
 from ....state.calls import Effect
 from ...runtime.agent_definition import SubAgentDefinition
 from ..markdown.agent_files import catalogue
-from .hand_off import NAME, HandOffOrder
+from .hand_off import MOST_HAND_OFFS, NAME, HandOffOrder
 
 _DESCRIPTION = """\
 Give the conversation to another agent, if what the user wants is its work. It answers in your place, now \
@@ -41,6 +41,7 @@ class HandOffTool(BuiltinTool[HandOffArguments]):
         keeps_mode=True,
         is_resumable=True,
         is_done_tool=True,
+        own_limit=MOST_HAND_OFFS,
     )
 
     def __init__(self, agents: Mapping[str, SubAgentDefinition]) -> None:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from ....actions.context_compressor import SUMMARY_HEAD
 from ....actions.ports import CallSuspended
+from ....actions.turn.user_code import UserCode
 from ....state.conversation.messages import Message, Text, ToolResult, ToolUse
 from ....state.errors import SandburError, WrongType
 from ...runtime.agent_definition import HistoryFilter, SelectMessages
@@ -39,17 +40,11 @@ async def _call_filter(function: SelectMessages, messages: Sequence[Message], ta
 
     Raises `SandburError` if the function fails.
     """
-    try:
+    what = f"The `history` function of the hand-off to {target}"
+    with UserCode(what, SandburError, "Correct it, and resume to call it again."):
         made: Any = function(drop_open_calls(messages))
         found: Any = await made if inspect.isawaitable(made) else made
         return list(cast("Iterator[Any]", found)) if isinstance(found, Iterator) else found
-    except Exception as error:  # the function is code of a program
-        if isinstance(error, SandburError):
-            raise
-        raise SandburError(
-            f"The `history` function of the hand-off to {target} failed: {type(error).__name__}: {error}",
-            "Correct it, and resume to call it again.",
-        ) from error
 
 
 def drop_open_calls(messages: Iterable[Message]) -> tuple[Message, ...]:

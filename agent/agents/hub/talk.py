@@ -13,6 +13,8 @@ from typing import Any, Literal, Optional, Protocol, Self, cast
 from typing_extensions import TypeForm, Unpack
 
 from ....actions.ports.events import RunFinished
+from ....actions.tools.functions.callee import name_of
+from ....actions.turn.user_code import UserCode
 from ....state.errors import UsageError, WrongType
 from ...sdk.runs.request import RunArguments, RunRequest
 from ...sdk.runs.result import RunFailed
@@ -329,8 +331,9 @@ class Talk:
         before counts.
         """
         self._require_participants()
-        chosen = self._order(self)
-        return await chosen if inspect.isawaitable(chosen) else chosen
+        with UserCode(f"The function {name_of(self._order)} (order)"):
+            chosen = self._order(self)
+            return await chosen if inspect.isawaitable(chosen) else chosen
 
     def _require_participants(self) -> None:
         if not self._names:

@@ -13,7 +13,8 @@ from typing import Any
 from pydantic_core import PydanticSerializationError
 
 from ....actions.tools.functions.callee import name_of
-from ....state.errors import SandburError, WorkflowFailed
+from ....actions.turn.user_code import UserCode
+from ....state.errors import WorkflowFailed
 from ...sdk.runs.result import ChildResult, to_text
 from .branch_report import RETRY_KIND, BranchReport
 from .turn import BranchArguments, WorkflowAgent, WorkflowTurn
@@ -33,18 +34,12 @@ class WorkflowAnswer:
 
 async def call_function(function: Callable[[Any], Any], value: Any) -> Any:
     """Call a function of the program, a sync one in a thread. Raises `WorkflowFailed` if it fails."""
-    try:
+    what = f"The function {name_of(function)} of the workflow"
+    with UserCode(what, WorkflowFailed, "Resume to call it again."):
         if inspect.iscoroutinefunction(function):
             return await function(value)
         made = await asyncio.to_thread(function, value)
         return await made if inspect.isawaitable(made) else made
-    except Exception as error:  # the function is code of a program
-        if isinstance(error, SandburError):
-            raise
-        raise WorkflowFailed(
-            f"The function {name_of(function)} of the workflow failed: {type(error).__name__}: {error}",
-            "Resume to call it again.",
-        ) from error
 
 
 def hand_on(value: Any) -> str:

@@ -3,7 +3,6 @@ servers."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -38,7 +37,7 @@ async def equip(
     is_new: bool = False,
 ) -> Equipped:
     """Return the tools of a session and messages about them. `brought` are the tools that its middleware
-    adds.
+    adds, `sources` are those of the agent and of extensions.
 
     Raises `ConfigError` if two tools have the same name. A name of a tool or group that does not exist raises
     `UnknownTool` if `is_new` is true; in a resumed session it becomes a notice.
@@ -48,7 +47,7 @@ async def equip(
         shipped = toolbox_of(session.network_tools, search, sandbox)
     own = rename_duplicates((*definition.tools, *brought), shipped)
     notices: list[str] = []
-    for source in (*definition.sources, *sources):
+    for source in sources:
         own |= rename_duplicates(await source.tools(), {**shipped, **own})
         notices += source.notices()
     digests = {name: tool_digest(tool.spec) for name, tool in own.items()}
@@ -128,8 +127,3 @@ def learn_secrets(tools: Iterable[Tool], masker: Masker) -> None:
         if implements(tool, HoldsSecrets):
             found = {(value, make_value_label(name)) for name, value in tool.secrets().items()}
             masker.references.exact_values.update(found)
-
-
-async def close_sources(sources: Iterable[ToolSource]) -> None:
-    """Close all sources concurrently."""
-    await asyncio.gather(*(source.aclose() for source in sources))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ....actions.tools.http.documents import tool_of
-from ....actions.tools.http.table_parser import effect_of_method
+from ....actions.tools.http.table_parser import effect_of_method, is_whole_schema
 from ....actions.tools.http.tables import HttpToolTable
 from ....actions.tools.http.template import CONTEXT_NAMES
 from ....actions.tools.http.tool import HttpTool
@@ -67,9 +67,9 @@ def _find_key(message: str, entry: HttpToolEntry, endpoint: Place) -> Place:
     for key in ("url", "headers", "query_params", "body", "form"):
         if f"`{key}`" in message or (key == "headers" and "header" in message):
             return (*endpoint, key)
-    for name in entry.parameters.get("properties", entry.parameters):
+    is_schema = is_whole_schema(entry.parameters)
+    for name in entry.parameters.get("properties", ()) if is_schema else entry.parameters:
         if f"`{name}`" in message and "parameter" in message and "placeholder" not in message:
-            is_schema = "properties" in entry.parameters
             return (*endpoint[:-1], "parameters", *(("properties",) if is_schema else ()), name)
     found = re.search(r"placeholder (\{[^}]*\})", message)
     return _find_text(found[1], entry.endpoint.model_dump(), endpoint) if found else endpoint

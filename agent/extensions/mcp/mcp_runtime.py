@@ -70,6 +70,10 @@ class LazyServers:
         return now != then
 
     async def aclose(self) -> None:
+        """Do nothing: the servers stay for later sessions of the folder, until `close_servers`."""
+
+    async def close_servers(self) -> None:
+        """Close the connections to the servers, and end the local ones."""
         if self._source is not None:
             await self._source.aclose()
         if self._sampler is not None:
@@ -148,4 +152,4 @@ class McpRuntime(ExtensionRuntime):
         return None if servers is None else servers.source().prompts
 
     async def aclose(self) -> None:
-        await asyncio.gather(*(servers.aclose() for servers in self._servers.values()))
+        await asyncio.gather(*(servers.close_servers() for servers in self._servers.values()))

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from jsonschema import Draft202012Validator, exceptions
 
 from ....actions.ports import BadArguments
 from ....actions.turn.output.json_schema import BadSchema
 from ....actions.turn.output.strict_schema import without_added_nulls
+from ....actions.turn.output.subschemas import map_schema, map_subschemas
 from .text import one_line, plain
 
 MOST_SCHEMA_BYTES = 50_000
@@ -49,6 +50,12 @@ def usable(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {**whole, "type": "object", "properties": properties}
 
 
+class _Done(NamedTuple):
+    """A schema whose references are replaced already."""
+
+    schema: Any
+
+
 class _Flattening:
     """Replaces each `$ref` by its target, up to a limit of nodes."""
 
@@ -57,25 +64,41 @@ class _Flattening:
         self._left = _MOST_NODES
 
     def node(self, value: Any, seen: tuple[str, ...], depth: int) -> Any:
-        self._left -= 1
-        if self._left < 0:
-            raise UnfitSchema(f"its schema has more than {_MOST_NODES:,} parts once references are filled in")
+        """Return what stands at the place of a schema."""
+        if not isinstance(value, dict):
+            return self._clean_data(value, depth)
+        self._count_part()
         if depth > _DEEPEST:
             return {}
-        if isinstance(value, list):
-            return [self.node(one, seen, depth + 1) for one in cast("list[Any]", value)]
-        if isinstance(value, str):
-            return plain(value, _MOST_TEXT_CHARS)
-        if not isinstance(value, dict):
-            return value
         given = cast("dict[str, Any]", value)
         if isinstance(reference := given.get("$ref"), str):
             return self._inline_reference(reference, given, seen, depth)
-        made = {key: self.node(one, seen, depth + 1) for key, one in given.items() if key not in _DROPPED}
+        kept = {key: one for key, one in given.items() if key not in _DROPPED}
+        inner = map_subschemas(kept, lambda one: _Done(self.node(one, seen, depth + 2)))
+        made = {key: self._clean_data(one, depth + 1) for key, one in inner.items()}
         if made.get("type") == "array" and "items" not in made:
             # Some providers refuse the whole request if the items of a list have no schema.
             made["items"] = {}
         return made
+
+    def _clean_data(self, value: Any, depth: int) -> Any:
+        """Return the value of another keyword, with the texts in it made printable."""
+        if isinstance(value, _Done):
+            return value.schema
+        self._count_part()
+        if depth > _DEEPEST:
+            return {}
+        if isinstance(value, list):
+            return [self._clean_data(one, depth + 1) for one in cast("list[Any]", value)]
+        if isinstance(value, dict):
+            given = cast("dict[str, Any]", value)
+            return {key: self._clean_data(one, depth + 1) for key, one in given.items()}
+        return plain(value, _MOST_TEXT_CHARS) if isinstance(value, str) else value
+
+    def _count_part(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise UnfitSchema(f"its schema has more than {_MOST_NODES:,} parts once references are filled in")
 
     def _inline_reference(
         self, reference: str, given: dict[str, Any], seen: tuple[str, ...], depth: int
@@ -116,6 +139,8 @@ class Arguments:
             value = json.loads(text or "{}", parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
             raise BadArguments(f"{self._name}: the arguments are not valid JSON ({error}).") from None
+        if value is None and not self._schema.get("required"):
+            return {}
         if not isinstance(value, dict):
             raise BadArguments(f"{self._name}: the arguments must be one JSON object.")
         arguments = cast("dict[str, Any]", value)
@@ -159,19 +184,15 @@ def _refuse_constant(constant: str) -> Any:
 
 
 def _validator(schema: Mapping[str, Any]) -> Any:
-    bounded = _without_patterns(schema)
+    bounded = map_schema(schema, _without_patterns)
     Draft202012Validator.check_schema(bounded)
     return Draft202012Validator(bounded)
 
 
-def _without_patterns(value: Any) -> Any:
-    """Return the schema without keywords of unbounded time.
-
-    A property whose name is such a keyword is not checked, either.
-    """
-    if isinstance(value, list):
-        return [_without_patterns(one) for one in cast("list[Any]", value)]
-    if isinstance(value, dict):
-        given = cast("dict[str, Any]", value)
-        return {key: _without_patterns(one) for key, one in given.items() if key not in _UNCHECKED}
-    return value
+def _without_patterns(level: dict[str, Any]) -> dict[str, Any]:
+    """Return one level of a schema without the keywords of unbounded time."""
+    dropped = set(_UNCHECKED)
+    if "patternProperties" in level:
+        # A property that matches one of the patterns is no additional one.
+        dropped.add("additionalProperties")
+    return {key: one for key, one in level.items() if key not in dropped}

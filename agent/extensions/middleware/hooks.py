@@ -11,8 +11,9 @@ from typing import Any, Literal, TypeVar, get_args, overload
 
 from ....actions.ports import ModelRequest, Reply, ToolOutcome
 from ....actions.ports.events import Event
+from ....actions.turn.user_code import UserCode
 from ....state.conversation.messages import UserContent
-from ....state.errors import MiddlewareError, SandburError, UsageError
+from ....state.errors import MiddlewareError, UsageError
 from .layer import await_if_needed
 from .middleware import Middleware, NextModelCall, NextToolCall, ProposedCall, ToolCallRequest
 
@@ -173,15 +174,9 @@ class HookMiddleware(Middleware):
 
 async def _call(hook: Hook, kind: type[Any], value: ValueT, *args: object) -> ValueT:
     """Return the result of the hook, or `value` if the hook returned None. Raises `SandburError`."""
-    try:
+    what = f"The hook {hook.title} ({hook.moment})"
+    with UserCode(what, MiddlewareError, "Correct it, or remove it."):
         changed = await await_if_needed(hook.function(*args))
-    except Exception as error:  # the hook is code of a person
-        if isinstance(error, SandburError):
-            raise
-        raise MiddlewareError(
-            f"The hook {hook.title} ({hook.moment}) failed: {type(error).__name__}: {error}.",
-            "Correct it, or remove it.",
-        ) from error
     if changed is None:
         return value
     if not isinstance(changed, kind):

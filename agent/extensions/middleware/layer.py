@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from typing import Any, Generic, TypeVar
 
+from ....actions.turn.user_code import describe_exception, log_user_failure
 from ....state.errors import MiddlewareError, SandburError
 from .middleware import Middleware
 
@@ -23,12 +24,10 @@ async def await_if_needed(answer: Any) -> Any:
 
 
 def failure(middleware: Middleware, where: str, error: Exception) -> MiddlewareError:
-    what = str(error)
-    return MiddlewareError(
-        f"The middleware {name_of(middleware)} failed in {where}: {type(error).__name__}"
-        f"{f': {what}' if what else ''}.",
-        "Correct it, or leave it out.",
-    )
+    """Return the error for an exception of a middleware, which is logged."""
+    what = f"The middleware {name_of(middleware)} failed in {where}"
+    log_user_failure(what.replace(" failed", ""), error)
+    return MiddlewareError(f"{what}: {describe_exception(error)}.", "Correct it, or leave it out.")
 
 
 class Layer(Generic[GivenT, AnswerT]):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ....actions.ports import Discarded, Model, ModelEvent, ModelRequest, Reply
 from ....actions.ports.events import Notice, TextDelta
-from ....actions.turn.model_call import WrappedModel
+from ....actions.turn.model_call import WrappedModel, require_reply
 from ....state.errors import MiddlewareError
 from ....state.process.cancellation import wait_until_done
 from .layer import Layer, name_of
@@ -148,11 +148,11 @@ class _Exchange:
             self.put(Notice(f"Asking {model.name} in place of {self._model.name}."))
         self._asked.name = model.name
         try:
-            return await self._answer(model.stream(request))
+            return await self._answer(model.name, model.stream(request))
         finally:
             self._is_asking = False
 
-    async def _answer(self, events: AsyncIterator[ModelEvent]) -> Reply:
+    async def _answer(self, model: str, events: AsyncIterator[ModelEvent]) -> Reply:
         reply: Reply | None = None
         async for event in events:
             if isinstance(event, Reply):
@@ -163,6 +163,5 @@ class _Exchange:
             elif isinstance(event, Notice) and event.kind == "discarded":
                 self._emitted = []
             self.put(event)
-        assert reply is not None, "a model's stream ended without its reply"
-        self._replies.append(reply)
-        return reply
+        self._replies.append(answer := require_reply(reply, model))
+        return answer

@@ -8,6 +8,8 @@ from inspect import isawaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar, cast
 
+from ....actions.tools.functions.callee import name_of
+from ....actions.turn.user_code import UserCode
 from ....state.databases.database import Database, open_database
 from ....state.errors import UsageError
 from ....state.process.cancellation import run_in_thread
@@ -187,12 +189,14 @@ class KnowledgeBase:
         most = limit if self._rerank is None else _CANDIDATES * limit
         queries: Sequence[str] = (query,)
         if self._rewrite is not None:
-            rewritten = await _settle(self._rewrite(query))
+            with UserCode(f"The function {name_of(self._rewrite)} (rewrite)"):
+                rewritten = await _settle(self._rewrite(query))
             queries = (rewritten,) if isinstance(rewritten, str) else tuple(rewritten)[:_MOST_QUERIES]
         found = [await library.search(one, [base], most, least, may_show, notices) for one in queries]
         passages = found[0] if len(found) == 1 else _fuse(found)[:most]
         if self._rerank is not None:
-            passages = list(await _settle(self._rerank(query, passages)))
+            with UserCode(f"The function {name_of(self._rerank)} (rerank)"):
+                passages = list(await _settle(self._rerank(query, passages)))
         return passages[:limit]
 
     async def _open(self) -> Library:

@@ -1,14 +1,14 @@
 """Declares tools strictly: the provider then makes the model write arguments that fit the schema."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 from ....actions.ports import ToolSpec
-from ....actions.turn.output.json_schema import BadSchema, Schema
+from ....actions.turn.output.json_schema import BadSchema
 from ....actions.turn.output.strict_schema import NotStrict, make_strict
-from ....state.conversation.messages import walk_values
+from ....actions.turn.output.subschemas import map_schema, walk_schemas
 
 _REFUSED = frozenset(
     (
@@ -45,31 +45,18 @@ def _make_strict(parameters: str, moved: tuple[str, ...]) -> dict[str, Any] | No
         schema = make_strict(_describe_unsupported(json.loads(parameters)))
     except (NotStrict, BadSchema, RecursionError):
         return None
-    if any(_REFUSED & one.keys() for one in _schemas(schema)):
+    if any(_REFUSED & one.keys() for one in walk_schemas(schema)):
         return None
     return cast("dict[str, Any]", move_limits_to_descriptions(schema, moved))
-
-
-def _schemas(value: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield all schemas inside a schema, but not the maps whose keys are names of properties."""
-    names = {
-        id(cast("Mapping[str, object]", one)["properties"])
-        for one in walk_values(value)
-        if isinstance(one, Mapping) and "properties" in cast("Mapping[str, Any]", one)
-    }
-    for one in walk_values(value):
-        if isinstance(one, Mapping) and id(cast(object, one)) not in names:
-            yield cast("Mapping[str, Any]", one)
 
 
 def _describe_unsupported(schema: Any) -> Any:
     """Return the schema with default values and unknown formats moved to descriptions: a strict one has
     neither."""
-    if isinstance(schema, list):
-        return [_describe_unsupported(each) for each in cast("list[Any]", schema)]
-    if not isinstance(schema, Mapping):
-        return schema
-    fields = {name: _describe_unsupported(value) for name, value in cast("Schema", schema).items()}
+    return map_schema(schema, _describe_level)
+
+
+def _describe_level(fields: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(fields.get("type"), str):
         return fields
     notes = [str(fields["description"])] if "description" in fields else []
@@ -82,22 +69,16 @@ def _describe_unsupported(schema: Any) -> Any:
 
 def move_limits_to_descriptions(schema: Any, limits: Collection[str]) -> Any:
     """Return the schema with the keywords `limits` moved to descriptions, which the model reads."""
-    if isinstance(schema, list):
-        return [move_limits_to_descriptions(each, limits) for each in cast("list[Any]", schema)]
-    if not isinstance(schema, Mapping):
-        return schema
-    fields = cast("Mapping[str, Any]", schema)
-    is_schema = "type" in fields and not isinstance(fields["type"], Mapping)
-    moved = [name for name in limits if is_schema and name in fields]
-    kept = {
-        name: move_limits_to_descriptions(value, limits)
-        for name, value in fields.items()
-        if name not in moved
-    }
-    if moved:
+
+    def move(fields: dict[str, Any]) -> dict[str, Any]:
+        moved = [name for name in limits if name in fields]
+        if not moved:
+            return fields
         note = f"{{{', '.join(f'{name}: {fields[name]}' for name in moved)}}}"
-        kept["description"] = " ".join(filter(None, (str(fields.get("description", "")), note)))
-    return kept
+        kept = {name: value for name, value in fields.items() if name not in moved}
+        return {**kept, "description": " ".join(filter(None, (str(fields.get("description", "")), note)))}
+
+    return map_schema(schema, move)
 
 
 class StrictBudget(NamedTuple):
@@ -119,7 +100,7 @@ def select_strict(
         schema = strict_parameters(tool, moved) if len(found) < budget.tools else None
         if schema is None:
             continue
-        own = sum("anyOf" in one or isinstance(one.get("type"), list) for one in _schemas(schema))
+        own = sum("anyOf" in one or isinstance(one.get("type"), list) for one in walk_schemas(schema))
         if unions + own <= budget.unions:
             found[tool.name] = schema
             unions += own

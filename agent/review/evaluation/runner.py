@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from ....actions.ports import Model
+from ....actions.turn.user_code import UserCode
 from ....state.application import Usage
 from ....state.errors import SessionParked, UsageError
 from ....state.store.store import Store
@@ -269,8 +270,9 @@ async def run_check(task: Task, place: RunPlace, solution: Solution) -> tuple[fl
     if isinstance(task.check, str):
         return *await place.run_check(), {}
     try:
-        found = task.check(solution)
-        found = await found if inspect.isawaitable(found) else found
+        with UserCode(f"The check of the task {task.name}", passes=_NO_WORK):
+            found = task.check(solution)
+            found = await found if inspect.isawaitable(found) else found
     except _NO_WORK as error:
         return 0.0, f"{type(error).__name__}: {error}", {}
     own: dict[str, float] = {}

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ....actions.ports.events import Event, PendingDecision, RunFinished
+from ....actions.tools.functions.callee import name_of
+from ....actions.turn.user_code import UserCode
 from ....state.calls import CallDecision, PendingCall
 from ....state.conversation.messages import parse_json_object
 from ....state.errors import WrongType
@@ -101,8 +103,9 @@ class ApprovalHandler:
 
     async def _ask_one(self, call: PendingToolCall, decide: OnApproval) -> CallDecision | None:
         async with self._turn:
-            answer = decide(call)
-            verdict = await answer if inspect.isawaitable(answer) else answer
+            with UserCode(f"The function {name_of(decide)} (on_approval)"):
+                answer = decide(call)
+                verdict = await answer if inspect.isawaitable(answer) else answer
         return None if verdict is None else _make_decision(call, verdict)
 
     def stop(self) -> None:

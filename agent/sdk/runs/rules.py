@@ -16,10 +16,11 @@ from ....actions.tools.functions.results import ToolError
 from ....actions.tools.functions.run_context import RunContext
 from ....actions.turn.output.format import OutputFormat
 from ....actions.turn.output.types import TypedOutput
+from ....actions.turn.user_code import UserCode
 from ....state.application import NO_OPTIONS, RunOptions
 from ....state.conversation.messages import ToolUse
 from ....state.conversation.transcript import Transcript
-from ....state.errors import SandburError, UsageError, WrongType
+from ....state.errors import UsageError, WrongType
 from ...runtime.agent_definition import Instructions
 from ...session.session import Session
 from .request import RunInstructions, RunRequest
@@ -31,6 +32,9 @@ class ModelRetry(ToolError):
 
     In a tool it has the same effect as `ToolError`.
     """
+
+
+_REFUSALS = (ModelRetry, ValueError)
 
 
 class OutputValidator:
@@ -56,13 +60,10 @@ class OutputValidator:
         """Return why the program refuses the value, or an empty text if the program accepts it."""
         given = {self._parameter: value}
         try:
-            result, _ = await self._callee.call(given, run, None, inputs.overrides)
-        except (ModelRetry, ValueError) as refused:
+            with UserCode(self._what, passes=_REFUSALS):
+                result, _ = await self._callee.call(given, run, None, inputs.overrides)
+        except _REFUSALS as refused:
             return str(refused) or type(refused).__name__
-        except Exception as error:  # the validator is code of a program
-            if isinstance(error, SandburError):
-                raise
-            raise UsageError(f"{self._what} failed: {type(error).__name__}: {error}") from error
         if result is not None and result is not value and result != value:
             raise UsageError(
                 f"{self._what} returned another value; the answer is stored as the model wrote it.",
@@ -120,7 +121,7 @@ class RunRules(Generic[OutputT]):
     """The validators of answers. They check the agent's own output type, not another type of a single run."""
 
     async def write_instructions(self, session_id: str, cwd: Path, inputs: RunInputs) -> list[str]:
-        """Return the instructions of a run; raises the exceptions of their functions."""
+        """Return the instructions of a run; raises `UserCodeError` if a function fails."""
         run = RunContext.of_run(session_id, cwd, inputs.deps)
         if inputs.deps is None:
             for each in self.instructions:
@@ -129,7 +130,7 @@ class RunRules(Generic[OutputT]):
                         f"The instructions need deps of the type {needed}, and this run has none.",
                         "Pass them: run(..., deps=...).",
                     )
-        return [(await each.call({}, run, None, inputs.overrides))[0] for each in self.instructions]
+        return [await _write(each, run, inputs) for each in self.instructions]
 
     def _make_validation(
         self, request: RunRequest[Any], session_id: str, cwd: Path, inputs: RunInputs
@@ -198,6 +199,12 @@ class RunRules(Generic[OutputT]):
         if stored.output is not None:
             return _keep_json
         return None if self.typed is None else self.parse
+
+
+async def _write(instructions: Callee, run: RunContext[Any], inputs: RunInputs) -> str:
+    with UserCode(instructions.what):
+        text, _ = await instructions.call({}, run, None, inputs.overrides)
+        return text
 
 
 def _keep_json(value: Any) -> Any:

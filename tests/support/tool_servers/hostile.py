@@ -111,6 +111,8 @@ class Server:
                 }
                 found = {"loop": loop, "far": far, "bomb": bomb, "text": {"type": "string"}}
                 tools = [{**ACT, "name": name, "inputSchema": schema} for name, schema in found.items()]
+            case "own_schema":
+                tools = [{**ACT, "inputSchema": json.loads(Path(sys.argv[3]).read_text())}]
             case "slow_schema":
                 slow = {"type": "object", "properties": {"n": {"type": "string", "pattern": "^(a+)+$"}}}
                 tools = [{**ACT, "inputSchema": slow, "outputSchema": {**slow, "required": ["n"]}}]

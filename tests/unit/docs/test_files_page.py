@@ -23,8 +23,12 @@ async def test_the_python_of_the_page_runs() -> None:
         ]
     )
     clerk = ScriptedModel([ToolCall("write_file", path="/note.md", content="hello"), "There it is."])
+    look = ToolCall("glob", pattern="docs/files.md", path="/workspace")
+    writer = ScriptedModel([look, ToolCall("write_file", path="/pages", content="files"), "One."])
     with temporary_store() as store:
-        names: dict[str, Any] = {"model": model, "clerk_model": clerk, "store": store.url}
+        names: dict[str, Any] = {
+            "model": model, "clerk_model": clerk, "writer_model": writer, "store": store.url
+        }  # fmt: skip
         for block in BLOCKS:
             code = compile(block, "docs/files.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
             done = eval(code, names)
@@ -34,3 +38,5 @@ async def test_the_python_of_the_page_runs() -> None:
     (read,) = [one for message in model.requests[-1].messages for one in message.tool_results]
     assert read.content == "     1\tprefers mail"
     assert names["shelf"].kept == {"/note.md": b"hello"}
+    found = [one.content for message in writer.requests[-1].messages for one in message.tool_results]
+    assert found == ["/workspace/docs/files.md", "Created /pages: 1 line, 5 bytes."]

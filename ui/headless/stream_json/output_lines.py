@@ -23,7 +23,7 @@ from ....state.conversation.attachments import (
     Video,
     attachment_from_bytes,
 )
-from ....state.conversation.messages import UserContent
+from ....state.conversation.messages import UserContent, require_content
 from ....state.errors import UsageError
 
 MAX_LINE_BYTES = 50_000_000
@@ -96,8 +96,7 @@ def _user(fields: dict[str, Any]) -> Line:
             raise UsageError("The `role` of a `user` message is `user`.")
         message = inner.get("content")
     content = _content(message)
-    if not (content.strip() if isinstance(content, str) else content):
-        raise UsageError("There is nothing in this message.")
+    require_content(content)
     return UserLine(content)
 
 

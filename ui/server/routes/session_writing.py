@@ -13,7 +13,7 @@ from ....agent.session.decisions import make_decision
 from ....agent.session.secrets import masker_for
 from ....state.calls import CallDecision, PendingCall
 from ....state.conversation.attachments import AttachedFile, attachment_from_bytes
-from ....state.conversation.messages import UserContent
+from ....state.conversation.messages import UserContent, require_content
 from ....state.errors import UsageError
 from ....state.store.sessions.deaths import PARKED
 from ....state.store.sessions.record_feed import load_position
@@ -133,11 +133,9 @@ def read_content(content: str | Sequence[forms.TextBlockForm | forms.FileBlockFo
 
     A document may take seconds.
     """
-    if isinstance(content, str):
-        if not content.strip():
-            raise UsageError("There is nothing in this message.")
-        return content
-    return tuple(_read_block(block) for block in content)
+    given = content if isinstance(content, str) else tuple(_read_block(block) for block in content)
+    require_content(given)
+    return given
 
 
 def _read_block(block: forms.TextBlockForm | forms.FileBlockForm) -> str | AttachedFile:

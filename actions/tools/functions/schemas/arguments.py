@@ -1,6 +1,7 @@
 """Checks a model's arguments against a function's parameters, and derives their schema."""
 
 import inspect
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -12,10 +13,13 @@ from pydantic_core import CoreConfig, CoreSchema, SchemaValidator
 
 from .....state.errors import UsageError
 from ....ports import BadArguments, ToolSpec, build_object_schema
+from ....turn.user_code import UserCode, make_bad_arguments
 from ...schema import describe_expected, describe_value, parse_arguments_object, quote_name
 from ..callee import Parameter, Unresolved
+from ..results import ToolError
 from .flat_schema import flat
 
+_REFUSALS = (ValidationError, ToolError)
 _CONFIG = ConfigDict(allow_inf_nan=False)
 _MOST_PROBLEMS = 3
 _MOST_PLACE = 120
@@ -63,12 +67,20 @@ class FunctionArguments:
             for name, value in given.items()
             if value is not None or name in required or name in self._nullable
         }
+        what = f"{spec.name} could not check its arguments: {{function}}"
         try:
-            _, values = self._validator.validate_python(present)
+            with UserCode(what, make_bad_arguments, passes=_REFUSALS, level=logging.WARNING):
+                _, values = self._validator.validate_python(present)
         except ValidationError as error:
             raise BadArguments(
                 f"{spec.name}: {_describe_problems(error, given)}. {describe_expected(spec)}"
             ) from None
+        except ToolError as refusal:
+            raise BadArguments(f"{spec.name}: {refusal}") from None
+        except SystemExit as left:
+            raise BadArguments(
+                f"{spec.name} could not check its arguments: it called sys.exit({left.code!r})."
+            ) from left
         return present, values
 
 

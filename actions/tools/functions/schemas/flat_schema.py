@@ -2,17 +2,11 @@
 not need.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from .....state.conversation.messages import walk_values
+from ....turn.output.subschemas import map_subschemas, walk_schemas
 
-_MAPS = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
-_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
-_SINGLE = (
-    "items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames",
-    "unevaluatedProperties", "unevaluatedItems",
-)  # fmt: skip
 _MOST_NODES = 2000
 """The most nodes of a schema without references. A larger schema keeps its references."""
 _PREFIXES = ("#/$defs/", "#/definitions/")
@@ -33,26 +27,6 @@ def flat(schema: Mapping[str, Any], is_closed: bool = False) -> Schema:
     return body
 
 
-def map_schema(node: Any, change: Callable[[Schema], Schema]) -> Any:
-    """Return a schema in which `change` was applied to each schema, from the outside in. True and
-    false stay.
-    """
-    if not isinstance(node, Mapping):
-        return node
-    done = change(dict(cast(Mapping[str, Any], node)))
-    return {key: _map_keyword(key, value, lambda one: map_schema(one, change)) for key, value in done.items()}
-
-
-def _map_keyword(key: str, value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return the value of a keyword, with `change` applied to each schema in it."""
-    if key in _MAPS and isinstance(value, Mapping):
-        schemas = cast(Mapping[str, Any], value)
-        return {name: change(one) for name, one in schemas.items()}
-    if key in _LISTS and isinstance(value, list):
-        return [change(one) for one in cast(list[Any], value)]
-    return change(value) if key in _SINGLE else value
-
-
 class _Flattening:
     def __init__(self, definitions: Mapping[str, Schema], is_closed: bool) -> None:
         self._definitions = definitions
@@ -71,10 +45,8 @@ class _Flattening:
         name = _name_of(node)
         if name in self._definitions:
             return self._follow_reference(node, name)
-        done: Schema = {}
-        for key, value in node.items():
-            if key not in ("title", "discriminator"):
-                done[key] = _map_keyword(key, value, self.node)
+        kept = {key: value for key, value in node.items() if key not in ("title", "discriminator")}
+        done = map_subschemas(kept, self.node)
         if self._is_closed and "properties" in done:
             done.setdefault("additionalProperties", False)
         return done
@@ -117,5 +89,4 @@ def _find_reachable(name: str, definitions: Mapping[str, Schema]) -> set[str]:
 
 
 def _references(schema: Any) -> Iterator[str]:
-    objects = (cast(Mapping[str, Any], one) for one in walk_values(schema) if isinstance(one, Mapping))
-    return (name for inside in objects if (name := _name_of(inside)))
+    return (name for inside in walk_schemas(schema) if (name := _name_of(inside)))

@@ -10,8 +10,9 @@ from jsonschema_rs import Draft202012Validator, FancyRegexOptions, ValidationErr
 
 from .....state.errors import UsageError
 from ....ports import BadArguments, ToolSpec
+from ....turn.output.subschemas import map_schema
 from ...schema import describe_expected, describe_value, parse_arguments_object
-from .flat_schema import Schema, flat, map_schema
+from .flat_schema import Schema, flat
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError

@@ -11,6 +11,8 @@ from typing import Any, Protocol, cast
 import mcp_types as types
 
 from .....actions.ports.user_input import UserInput, UserQuestion
+from .....actions.turn.user_code import UserCode
+from .....state.errors import UserCodeError
 from ....runtime.tool_servers import Elicitation, OnElicitation
 from ..configuration.servers import McpServer
 from ..text import one_line, plain
@@ -135,7 +137,11 @@ class Host:
             for clock in clocks:
                 clock.pause()
             try:
-                answer = await self._asks_person(question)
+                with UserCode(f"What answers the questions of {server.name}"):
+                    answer = await self._asks_person(question)
+            except UserCodeError as failed:
+                self._tell(f"{failed.message} The question was declined.")
+                return types.ElicitResult(action="decline")
             finally:
                 for clock in clocks:
                     clock.restart()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from .....actions.turn.user_code import UserCode
 from .....state.errors import UsageError
 from .....state.process.cancellation import run_in_thread
 from .....state.search.knowledge_rows import FoundChunk, KnowledgeRows, ReusableVectors, StoredBase
@@ -90,7 +91,8 @@ class BaseVectors:
         return [vectors[text] for text in texts]
 
     async def _embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        vectors: Sequence[Sequence[float]] = await self._embedder.embed(texts) if texts else ()
+        with UserCode(f"The embedder {self._embedder.name}"):
+            vectors: Sequence[Sequence[float]] = await self._embedder.embed(texts) if texts else ()
         if len(vectors) != len(texts):
             raise UsageError(
                 f"{self._embedder.name} returned {len(vectors)} vectors for {len(texts)} texts.",

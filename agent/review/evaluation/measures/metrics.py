@@ -12,6 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel, Field
 
 from .....actions.ports import Model
+from .....actions.turn.user_code import UserCode
 from .....state.errors import SandburError, UsageError, WrongType
 from ....sdk.agent import Agent
 from ..suites.task import Solution
@@ -34,8 +35,9 @@ class Metric:
 
     async def measure(self, solution: Solution) -> float:
         """Return the number of a solution."""
-        found = self._measure(solution)
-        return float(await found if inspect.isawaitable(found) else found)
+        with UserCode(f"The metric {self.name}"):
+            found = self._measure(solution)
+            return float(await found if inspect.isawaitable(found) else found)
 
 
 class Judgement(BaseModel):

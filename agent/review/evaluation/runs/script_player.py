@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from .....actions.ports import ModelEvent, ModelRequest, Reply, list_events
+from .....actions.turn.user_code import UserCode
 from .....state.application import Usage
 from .....state.conversation.messages import Block, Message, Text, ToolUse
 from .....state.errors import UsageError
@@ -27,8 +28,9 @@ def read_script(
 ) -> list[tuple[str, list[ToolUse]]]:
     """Return the replies of a script of a task; if it is empty, those of its folder. Raises `UsageError` with
     the place and the number of a reply that is wrong."""
-    place: str | Path = f"The script of the task {task.name}"
-    replies: Any = list(script() if callable(script) else script)
+    place: Any = f"The script of the task {task.name}"
+    with UserCode(place):
+        replies: Any = list(script() if callable(script) else script)
     if not replies:
         if task.folder is None or not (path := task.folder / SCRIPT).is_file():
             raise UsageError(

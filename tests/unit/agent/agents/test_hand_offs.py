@@ -184,7 +184,7 @@ def test_a_function_that_fails_ends_the_run_which_a_resume_goes_on_with(store: T
     failed, resumed = asyncio.run(run())
     assert failed.error is not None
     assert failed.error.message == (
-        "The `history` function of the hand-off to billing failed: KeyError: 'order'"
+        "The `history` function of the hand-off to billing failed: KeyError: 'order'."
     )
     assert (failed.status, failed.exit_code, failed.output) == ("error", 1, None)
     assert (resumed.output, resumed.agent, resumed.usage.llm_calls) == ("paid back", "billing", 2)

@@ -110,6 +110,105 @@ def test_its_tool_and_its_observer_are_in_a_session(installed: Installed) -> Non
     assert "Notice:The run made 1 calls." in done.stdout
 
 
+PROBE = """
+import os
+from pathlib import Path
+from sandbur import Extension, ExtensionRuntime, Setting, tool
+
+EXTENSION = Extension(
+    name="probe", about="probes", settings=(Setting("probed", "yes", "line", about="probes"),),
+    runtime="probe:Probe",
+)
+
+def note(word):
+    with Path(os.environ["PROBE_LOG"]).open("a") as log:
+        log.write(word + "\\n")
+
+class Source:
+    def __init__(self, name):
+        self.name = name
+
+    async def tools(self):
+        note(f"{self.name} opened")
+        if os.environ.get("PROBE_FAILS") == "tools":
+            raise OSError("no such place")
+
+        @tool(name="probe" if os.environ.get("PROBE_FAILS") == "names" else self.name, effect="read")
+        def probe() -> str:
+            "Probe."
+            return "probed"
+
+        return [probe]
+
+    def notices(self):
+        return ()
+
+    async def aclose(self):
+        note(f"{self.name} closed")
+        raise OSError("it does not close")
+
+SHARED = Source("shared")
+
+class Probe(ExtensionRuntime):
+    def tool_sources(self, session, definition, needs_model):
+        return (Source("own"), SHARED)
+"""
+PROBING = """
+import asyncio
+from sandbur.agent.runtime.runtime import Runtime
+from probe import note
+
+async def main():
+    runtime = Runtime.open({"model": "demo", "mode": "yolo"})
+    try:
+        first, second = await runtime.create(), await runtime.create()
+        first = await runtime.reopen(first)
+        note("reopened")
+        await runtime.let_go(first)
+        note("let go")
+        async for event in second.send("run echo hi"):
+            pass
+    finally:
+        await runtime.aclose()
+        note("ended")
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("fails", ["", "tools", "names"])
+def test_a_tool_source_is_closed_once_no_session_uses_it_also_after_errors(
+    tmp_path: Path, fails: str
+) -> None:
+    place, log = Installed(tmp_path), tmp_path / "log"
+    place.packages.joinpath("probe.py").write_text(PROBE)
+    install(place.packages, "probe", "probe:EXTENSION")
+    done = subprocess.run(
+        [sys.executable, "-c", PROBING],
+        cwd=place.project,
+        env={**place.env, "PROBE_LOG": str(log), "PROBE_FAILS": fails},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert log.exists(), done.stderr
+    words = log.read_text().splitlines()
+    if fails:
+        assert ("no such place" if fails == "tools" else "two tools called probe") in done.stderr
+        assert words.count("own closed") == words.count("own opened") == 1
+        assert words[-1] == "ended"
+        assert "shared opened" not in words or "shared closed" in words
+        return
+    assert done.returncode == 0, done.stderr
+    opened = ["own opened", "shared opened"]
+    assert words[:4] == opened * 2
+    assert words[4:8] == [*opened, "own closed", "reopened"]
+    assert words[8:10] == ["own closed", "let go"]
+    assert sorted(words[10:12]) == ["own closed", "shared closed"]
+    assert words[12:] == ["ended"]
+
+
 def test_its_slash_command_is_one_of_the_chat(installed: Installed) -> None:
     code = (
         "import os; from pathlib import Path; from sandbur.agent.config.settings import load_extensions;"

@@ -12,7 +12,8 @@ from sandbur.actions.ports import Verdict
 from sandbur.actions.ports.events import ToolFinished
 from sandbur.actions.turn.calls.proposals import MOST_CALLS
 from sandbur.actions.turn.calls.start_check import (
-    MOST_BY_RULE,
+    MOST_ALLOWED,
+    MOST_READ_BY_RULE,
     MOST_REFUSED_ROUNDS,
     Cycle,
     describe_repetition,
@@ -125,20 +126,18 @@ class AllowedByRule:
 
 
 @pytest.mark.parametrize("mode", ["interactive", "yolo"])
-async def test_a_rule_that_lets_a_call_pass_keeps_its_word(store: Store, mode: Any) -> None:
+@pytest.mark.parametrize(
+    ("effect", "most"), [("read", MOST_READ_BY_RULE), ("idempotent", MOST_ALLOWED), ("effect", MOST_ALLOWED)]
+)
+async def test_a_rule_does_not_let_a_call_pass_without_end(
+    store: Store, mode: Any, effect: Any, most: int
+) -> None:
     tool = Recorder()
-    model = ScriptedModel(*[act("a")] * 30, "end")
+    tool.effect = effect
+    model = ScriptedModel(*[act("a")] * 2 * most)
     session = await open_session(store, model, tool, mode=mode, gate=AllowedByRule())
     _, end = await collect(session.send("go"))
-    assert (end.status, len(tool.done)) == ("done", 30)
-
-
-async def test_a_rule_does_not_let_a_call_pass_without_end(store: Store) -> None:
-    tool = Recorder()
-    model = ScriptedModel(*[act("a")] * 2 * MOST_BY_RULE)
-    session = await open_session(store, model, tool, mode="interactive", gate=AllowedByRule())
-    _, end = await collect(session.send("go"))
-    assert (end.status, len(tool.done)) == ("repeated", MOST_BY_RULE)
+    assert (end.status, len(tool.done)) == ("repeated", most)
 
 
 def polled(tool: Recorder, **traits: Any) -> Recorder:
@@ -166,7 +165,7 @@ async def test_a_tool_that_never_asks_does_not_ask_because_it_repeats_itself(sto
     model = ScriptedModel(*[act("a")] * 6, "end")
     session = await open_session(store, model, tool, mode="interactive", gate=AllowAll())
     _, end = await collect(session.send("go"))
-    assert (end.status, tool.done) == ("done", ["a"] * 6)
+    assert (end.status, tool.done) == ("done", ["a"] * MOST_ALLOWED)
 
 
 async def test_calls_with_seconds_in_between_are_a_poll_and_no_circle(store: Store) -> None:
@@ -183,12 +182,13 @@ async def test_calls_with_seconds_in_between_are_a_poll_and_no_circle(store: Sto
 
 
 @pytest.mark.parametrize(
-    ("pause_s", "by_rule", "most"),
-    [(0, False, 3), (0.9, False, 3), (1, False, 10), (9.9, False, 10), (10, False, None), (3600, True, None),
-     (0, True, 100), (-5, False, 3)],
+    ("pause_s", "allowed_by", "most", "most_read"),
+    [(0, "mode", 3, 3), (0.9, "mode", 3, 3), (-5, "mode", 3, 3), (1, "mode", 10, 10), (9.9, "mode", 10, 10),
+     (10, "mode", None, None), (0, "rule", 5, 100), (1, "rule", 10, 100), (3600, "rule", None, None),
+     (0, "person", 5, 5), (1, "person", None, None)],
 )  # fmt: skip
 def test_how_many_turns_a_cycle_may_have_depends_on_the_time_between(
-    pause_s: float, by_rule: bool, most: int | None
+    pause_s: float, allowed_by: Any, most: int | None, most_read: int | None
 ) -> None:
     took_ms, begin = 2_500, datetime(2026, 1, 1, tzinfo=UTC)
     result = ToolResult(call_id="b", tool="act", outcome="ok", content="", duration_ms=took_ms)
@@ -197,7 +197,9 @@ def test_how_many_turns_a_cycle_may_have_depends_on_the_time_between(
         call_id: JournaledCall(call_id=call_id, move="finished", at=format_time(at), result=result)
         for call_id, at in ends.items()
     }
-    assert Cycle(1, 3, ("b", "a")).most_turns(recorded, by_rule) == most
+    cycle = Cycle(1, 3, ("b", "a"))
+    assert cycle.most_turns(recorded, allowed_by) == most
+    assert cycle.most_turns(recorded, allowed_by, is_read_only=True) == most_read
 
 
 async def test_a_circle_is_noticed_over_a_resume(store: Store) -> None:
