@@ -29,6 +29,8 @@ from ..store.seals import SealedPart, list_sealed_parts, load_head_with_seals
 from ..store.sessions.inbox import Inbox
 from ..trace import RunBegan, SessionImported
 
+_MOST_GONE = 1000
+"""The most missing records of a session that are named: a damaged head can miss more than 10**18."""
 _NEVER_RAN = ("denied", "error", "interrupted", "unknown")
 """The outcomes of calls that were refused, invalid, superseded or lost."""
 
@@ -301,10 +303,14 @@ def _find_missing(
     """Yield a breach for each number without a record."""
     if not health.missing:
         return
-    gone = [record for record in range(records) if record not in numbers]
-    for record in gone:
-        yield Breach(session_id, "", "", record, "is gone")
-    if len(gone) < health.missing:
+    gone = 0
+    for record in range(records):
+        if record not in numbers:
+            gone += 1
+            yield Breach(session_id, "", "", record, "is gone")
+        if gone == _MOST_GONE:
+            break
+    if gone < health.missing:
         yield Breach(session_id, "", "", -1, "the chain is shorter than it was: records are missing")
 
 

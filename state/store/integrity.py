@@ -38,7 +38,7 @@ class Damage:
     reason: str
 
     def __str__(self) -> str:
-        return f"{_NOUNS[self.table]} {self.place} {self.reason}"
+        return f"{_NOUNS.get(self.table, 'record')} {self.place} {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,8 @@ def _examine(database: Database, session_id: str) -> Health:
         for damage in _find_damages(database, session_id, table, digests)
         if (damage.table, damage.place) not in known and (damage.table, damage.place) not in strangers
     ]
-    lost_before_end = sum(1 for record in range(records) if record not in digests)
+    # A damaged number of records can be as large as 2**63: it is not counted up to.
+    lost_before_end = max(records, 0) - sum(1 for record in digests if 0 <= record < records)
     lost_at_end = max(marked - records, 0)
     if records and not damages and records - 1 in digests and digests[records - 1] != end:
         lost_at_end = max(lost_at_end, 1)

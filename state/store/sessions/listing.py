@@ -276,6 +276,12 @@ def _parse_settings(settings: str) -> dict[str, Any]:
     return cast(dict[str, Any], found) if isinstance(found, dict) else {}
 
 
+def read_imported_seq(settings: str) -> int | None:
+    """Return the last imported step in stored settings; None if there is none, or if they are damaged."""
+    seq = _parse_settings(settings).get("imported_seq")
+    return seq if isinstance(seq, int) else None
+
+
 def load_lineage(database: Database, session_id: str) -> list[tuple[str, int | None]]:
     """Return the ancestors and the session, oldest first, each with its last step that counts for the
     session.

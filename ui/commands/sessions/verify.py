@@ -54,7 +54,8 @@ def breach_line(breach: Breach, session_id: str) -> str:
     """Describe a breach in one line; the session is named if it is not `session_id`."""
     where = f"record {breach.record}" if breach.record >= 0 else "the records"
     if breach.table:
-        where += f", {_NOUNS[breach.table]} {one_line(breach.place)}"
+        noun = _NOUNS.get(breach.table, "record")
+        where += f", {noun} {one_line(breach.place)}"
     if breach.call_id:
         where += f" of {one_line(breach.call_id)}"
     if breach.session_id != session_id:
