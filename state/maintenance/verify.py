@@ -28,6 +28,7 @@ from ..store.recording import (
 from ..store.seals import SealedPart, list_sealed_parts, load_head_with_seals
 from ..store.sessions.inbox import Inbox
 from ..trace import RunBegan, SessionImported
+from .damaged_rows import find_damaged_rows_of
 
 _MOST_GONE = 1000
 """The most missing records of a session that are named: a damaged head can miss more than 10**18."""
@@ -234,6 +235,10 @@ def audit(
         audited, found, trails = _audit_session(database, session_id, trails, contents)
         sessions.append(audited)
         breaches += found
+        breaches += (
+            Breach(session_id, "", "", -1, f"{row.table}: {row.problem}")
+            for row in find_damaged_rows_of(database, session_id)
+        )
     paths = {session_id: _load_paths(database, session_id) for session_id in lineage}
     calls = (_make_audited_call(trail, paths) for trail in trails.values() if trail.moves)
     return Audit(tuple(sessions), tuple(breaches), tuple(calls))

@@ -255,7 +255,7 @@ def _make_summary(row: tuple[Any, ...], now: datetime) -> SessionSummary:
         parent_id=row[7],
         parent_seq=row[8],
         wake_at=row[11],
-        is_foreign=is_foreign_at(settings.get("imported_seq"), int(row[6])),
+        is_foreign=is_foreign_at(read_imported_seq(row[2]), int(row[6])),
         app=str(settings.get("app", "")),
         user=str(settings.get("user", "")),
         tags=tuple(map(str, settings.get("tags", ()))),
