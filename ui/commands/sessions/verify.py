@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -13,6 +12,7 @@ from rich.table import Table
 from ....agent.history.reports.content_checks import check_contents
 from ....state.maintenance.verify import Audit, AuditedCall, Breach, audit
 from ...cli.open_session import open_runtime
+from ...headless.json_output import encode
 from ...terminal.live import ProgressLine
 from ...terminal.standard_output import exit_on_signals
 from ...terminal.terminal import make_console, put, say
@@ -34,7 +34,7 @@ async def verify_session(command: SessionsCommand) -> int:
             contents = check_contents(store, lineage)
     problems = [problem for one in contents for problem in one.problems]
     if command.json:
-        put(json.dumps(_object(session_id, found, problems), indent=1))
+        put(encode(_object(session_id, found, problems)))
     else:
         for breach in found.breaches:
             put(breach_line(breach, session_id))
