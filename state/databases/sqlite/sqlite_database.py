@@ -66,6 +66,10 @@ _ADVICE = {
 }
 
 
+_MAY_BE_LIMITS = ("disk I/O error", "unable to open", "full")
+"""SQLite does not say which limit of the process it ran into."""
+
+
 class SqliteDatabase:
     """A connection in WAL mode. With durability `full`, a finished commit survives a power loss."""
 
@@ -333,6 +337,9 @@ class SqliteDatabase:
             yield
         except sqlite3.Error as error:
             reason = str(error)
+            if any(word in reason for word in _MAY_BE_LIMITS) and (limit := self._file.find_limit()):
+                what = f"The store {self.name} cannot be written: the system allows {limit[0]}."
+                raise StoreError(what, f"Raise the limit: {limit[1]}") from error
             if "disk I/O error" in reason and self._file.is_disk_full():
                 reason = "database or disk is full"
             raise StoreError(f"The store {self.name} failed: {reason}.", self._advise(reason)) from error
