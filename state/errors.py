@@ -29,7 +29,7 @@ SandburError
 ├── StoppedByHook            3    a configured hook ended the run, or refused the message
 ├── UserCodeError            1    code of the user failed: a function or an object that a program gave
 ├── MiddlewareError          1    a middleware failed, or did something that is not allowed
-├── Exhausted                1    the system has no free thread or open file
+├── Exhausted                1    a limit of the system: threads, open files, size of a file
 ├── OutputLost               1    stdout failed, and not because its reader ended
 └── LimitReached                  a limit of the run was reached
     ├── TurnLimit            53
@@ -41,7 +41,7 @@ A failed tool is not an exception, but a result for the model.
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from errno import EMFILE, ENFILE
+from errno import EFBIG, EMFILE, ENFILE
 from typing import ClassVar, cast
 
 
@@ -246,18 +246,34 @@ class Timeout(LimitReached):
     status = "timeout"
 
 
+LIMITS = {
+    EMFILE: ("no more open files", "ulimit -n"),
+    ENFILE: ("no more open files", "ulimit -n"),
+    EFBIG: ("no larger file", "ulimit -f"),
+}
+"""Maps an error number to what a limit of the process does not allow, and the command that raises it."""
+
+
 def to_exhausted(bug: BaseException) -> Exhausted | None:
-    """Return an `Exhausted` if the system refused a thread or an open file, or None for any other
-    exception.
-    """
+    """Return an `Exhausted` if the system refused a thread, an open file or a larger file, else None."""
     if isinstance(bug, BaseExceptionGroup):
         found = [to_exhausted(one) for one in cast("BaseExceptionGroup[BaseException]", bug).exceptions]
         return found[0] if all(found) else None
     if isinstance(bug, RuntimeError) and "can't start new thread" in str(bug):
         return Exhausted("The system allows no more threads.", "Raise the limit: ulimit -u")
-    if isinstance(bug, OSError) and bug.errno in (EMFILE, ENFILE):
-        return Exhausted("The system allows no more open files.", "Raise the limit: ulimit -n")
+    if isinstance(bug, OSError) and (limit := LIMITS.get(bug.errno or 0)):
+        return Exhausted(f"The system allows {limit[0]}.", f"Raise the limit: {limit[1]}")
     return None
+
+
+@contextmanager
+def skip_unreadable() -> Generator[None]:
+    """Ignore an `OSError` of one file or folder, unless a limit of this process makes all of them fail."""
+    try:
+        yield
+    except OSError as error:
+        if exhausted := to_exhausted(error):
+            raise exhausted from error
 
 
 def list_exit_codes() -> dict[str, int]:

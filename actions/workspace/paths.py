@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from ...state.errors import LIMITS
 from .safe_open import LinkInTheWay, OutOfScope, PathScope, open_folder, open_in, resolve_real_path, split
 
 _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -112,6 +113,7 @@ _MEANINGS = {
     errno.EXDEV: "it is a mount point, so that it cannot be replaced as a whole",
     errno.EPERM: "the operation is not permitted; the file or folder may be immutable",
     errno.EACCES: "permission denied",
+    **{number: f"the system allows {what}; raise {how}" for number, (what, how) in LIMITS.items()},
     errno.EAGAIN: "there is nothing to read from it now",
 }
 _MOST_NAMES = 5000
@@ -135,8 +137,12 @@ def make_file_problem(path: Path, error: OSError, wish: str) -> FileProblem:
         return FileProblem(f"{format_path(path)} is a folder.")
     if isinstance(error, LinkInTheWay):
         return FileProblem(f"{format_path(path)} cannot be {wish}: {error.strerror}. Try again.")
-    reason = _MEANINGS.get(error.errno or 0) or (error.strerror or str(error)).lower()
-    return FileProblem(f"{format_path(path)} cannot be {wish}: {reason}.")
+    return FileProblem(f"{format_path(path)} cannot be {wish}: {describe_error(error)}.")
+
+
+def describe_error(error: OSError) -> str:
+    """Return a system error as a clause."""
+    return _MEANINGS.get(error.errno or 0) or (error.strerror or str(error)).lower()
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
+from ...state.errors import skip_unreadable
 from .gitignore import FolderRules, load_rules, load_rules_above
 from .paths import FileStat
 from .safe_open import open_folder
@@ -141,7 +142,7 @@ def list_search_files(root: Path, wanted: FileFilter, deadline: float, stop: Eve
             break
         folder, above = folders.pop()
         # A folder that is unreadable, or has become a link, counts as empty.
-        with suppress(OSError), open_folder(folder, os.O_RDONLY) as there, os.scandir(there) as found:
+        with skip_unreadable(), open_folder(folder, os.O_RDONLY) as there, os.scandir(there) as found:
             entries = list(found)
             rules = load_rules(folder, [entry.name for entry in entries], above)
             for entry in _filter_entries(entries, folder, rules, wanted):

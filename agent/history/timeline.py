@@ -12,6 +12,7 @@ from ...state.conversation.content import list_labels
 from ...state.conversation.messages import Message, Text, ToolResult, ToolUse, find_subject
 from ...state.databases.database import Database
 from ...state.store.call_moves import find_nested_call, list_placed_moves
+from ...state.store.integrity import name_damage
 from ...state.store.recording import (
     CallMove,
     Fields,
@@ -218,7 +219,8 @@ def list_timeline(database: Database, session_id: str) -> list[TimelineStep]:
     so."""
     pages, nested = MessagePages(database), _NestedCalls(database, session_id)
     subjects = dict(nested.titles)
-    return [_step(step, pages, subjects, nested) for step in list_steps(database, session_id)]
+    with name_damage(database, session_id):
+        return [_step(step, pages, subjects, nested) for step in list_steps(database, session_id)]
 
 
 def _step(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from ..databases.damaged_values import encode_value
 from ..databases.database import GuardedUpdate, Statement
 from ..errors import StoreError
 from .json_diff import apply
@@ -112,7 +113,7 @@ class LoadedState:
 
 
 def digest_of(text: str) -> str:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return hashlib.blake2b(encode_value(text), digest_size=16).hexdigest()
 
 
 def apply_row(known: LoadedState | None, row: Row) -> LoadedState:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from .damaged_values import encode_value
 from .database import Database, Statement, insert
 from .file_parts import read_file_parts
 from .schema import CHAINED, COLUMNS, KEYS
@@ -34,7 +35,7 @@ def digest_of(previous: str, table: str, values: Sequence[Any]) -> str:
     """
     parts = [previous.encode()]
     for value in read_file_parts((table, *values)):
-        part = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+        part = encode_value(value)
         parts += (b"%d:" % len(part), part)
     return hashlib.blake2b(b"".join(parts), digest_size=20).hexdigest()
 

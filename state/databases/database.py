@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from ..errors import StoreError
 from ..process.installation import make_install_command
+from .damaged_values import learn_columns
 from .schema import SCHEMA_VERSION
 from .url import SCHEMES, find_registered, parse_server_url
 
@@ -318,6 +319,7 @@ class LateTables:
         self._version = version
         self._tables = tables
         self._noun = noun
+        learn_columns(tables)
         self._are_there = False
 
     def create(self) -> None:
@@ -330,7 +332,8 @@ class LateTables:
     def are_there(self) -> bool:
         if not self._are_there:
             rows = self._database.query("SELECT value FROM meta WHERE name = ?", (self._mark,))
-            if rows and int(rows[0][0]) > self._version:
+            # A version that cannot be read is not written again: what is in the tables counts.
+            if rows and rows[0][0].isdecimal() and int(rows[0][0]) > self._version:
                 raise StoreError(
                     f"The {self._noun} in {self._database.name} were written by a newer Sandbur.",
                     "Update Sandbur: `sandbur update` prints how.",

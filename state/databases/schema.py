@@ -144,6 +144,12 @@ _KEYS = {
     "audit": ("id",),
 }
 
+
+def list_keys(table: str) -> tuple[str, ...]:
+    """Return the columns of the primary key of a table."""
+    return _KEYS.get(table) or ("session_id", *KEYS[table])
+
+
 COLUMNS: dict[str, Mapping[str, str]] = {
     **_OTHERS,
     **{
@@ -162,8 +168,8 @@ SESSION_TABLES = (
 
 def _make_creation(table: str) -> str:
     lines = [f"{name} {kind}" for name, kind in COLUMNS[table].items()]
-    keys = _KEYS.get(table) or ("session_id", *KEYS[table])
-    return f"CREATE TABLE {table} (\n    {', '.join(lines)},\n    PRIMARY KEY ({', '.join(keys)}){{indexes}})"
+    keys = ", ".join(list_keys(table))
+    return f"CREATE TABLE {table} (\n    {', '.join(lines)},\n    PRIMARY KEY ({keys}){{indexes}})"
 
 
 TABLES = tuple(map(_make_creation, COLUMNS))

@@ -13,13 +13,14 @@ from ..databases.chain import WHOLE_ROWS, list_rows
 from ..databases.database import Database
 from ..databases.schema import CHAINED, INTEGERS, READABLE_EXPORTS, SCHEMA_VERSION
 from ..errors import SessionNotFound, UsageError
-from ..session import InboxKind, SessionSettings, WaitingMessage
+from ..session import InboxKind, WaitingMessage
 from ..store.files.contents import BEFORE_AT, USED_CONTENTS
 from ..store.integrity import AFTER_THE_END
 from ..store.seals import export_seals, load_head_with_seals
 from ..store.sessions.family import list_descendants
 from ..store.sessions.inbox import MOST_CHARS, Inbox, dump_blocks, parse_blocks
 from ..store.sessions.listing import load_lineage
+from ..store.sessions.session_rows import parse_settings
 
 FORMAT = 1
 TABLES = {
@@ -105,7 +106,7 @@ def _load_head(database: Database, session_id: str) -> ExportedRecord:
         # While a session runs, its head and its seals must be read at the same moment.
         if end == (head["records"], head["chain"]):
             break
-    settings = SessionSettings.model_validate_json(head.pop("settings"))
+    settings = parse_settings(session_id, head.pop("settings"))
     record = {"kind": "session", "id": session_id, **head, "settings": settings.model_dump(mode="json")}
     return {**record, "seals": export_seals(seals)} if seals else record
 

@@ -214,7 +214,8 @@ def _has_waiting_call(database: Database, session_id: str) -> bool:
     """Return whether a call of the session waits for a decision, or has an unknown outcome."""
     found = load_state(database, session_id)
     pending = list_objects(found.fields, "pending_tool_calls") if found is not None else []
-    if any(call["decision"] == "undecided" for call in pending):
+    # A call that cannot be read may wait.
+    if any(call.get("decision", "undecided") == "undecided" or "call_id" not in call for call in pending):
         return True
     ids = [call["call_id"] for call in pending]
     return "started" in find_last_moves(database, session_id, ids, ("started", "finished")).values()

@@ -26,7 +26,10 @@ from ..store.seals import SealedPart, list_sealed_parts, load_head_with_seals
 from ..store.sessions.inbox import Inbox
 from ..store.sessions.settings_proof import compare_settings
 from ..trace import RunBegan
+from .damaged_rows import find_damaged_rows_of
 
+_MOST_GONE = 1000
+"""The most missing records of a session that are named: a damaged head can miss more than 10**18."""
 _NEVER_RAN = ("denied", "error", "interrupted", "unknown")
 """The outcomes of calls that were refused, invalid, superseded or lost."""
 
@@ -230,6 +233,10 @@ def audit(
         audited, found, trails = _audit_session(database, session_id, trails, contents)
         sessions.append(audited)
         breaches += found
+        breaches += (
+            Breach(session_id, "", "", -1, f"{row.table}: {row.problem}")
+            for row in find_damaged_rows_of(database, session_id)
+        )
     paths = {session_id: _load_paths(database, session_id) for session_id in lineage}
     calls = (_make_audited_call(trail, paths) for trail in trails.values() if trail.moves)
     return Audit(tuple(sessions), tuple(breaches), tuple(calls))
@@ -299,10 +306,14 @@ def _find_missing(
     """Yield a breach for each number without a record."""
     if not health.missing:
         return
-    gone = [record for record in range(records) if record not in numbers]
-    for record in gone:
-        yield Breach(session_id, "", "", record, "is gone")
-    if len(gone) < health.missing:
+    gone = 0
+    for record in range(records):
+        if record not in numbers:
+            gone += 1
+            yield Breach(session_id, "", "", record, "is gone")
+        if gone == _MOST_GONE:
+            break
+    if gone < health.missing:
         yield Breach(session_id, "", "", -1, "the chain is shorter than it was: records are missing")
 
 

@@ -1,11 +1,15 @@
 """The rows of facts, of what they were derived from, and of what happened to them."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
+
+from pydantic import ValidationError
 
 from ..databases.database import Database, Statement, insert, update
 from ..databases.schema import make_index_key
-from .facts import Fact, FactChange, FactScope, FactState, Provenance, make_text_key
+from ..errors import StoreError
+from .facts import Fact, FactChange, FactScope, FactState, Provenance, make_text_key, shorten_id
 
 _COLUMNS = (
     "id, text, kind, scope, scope_key, path, origin, source_session, source_step, source_call,"
@@ -38,7 +42,13 @@ class FactRows:
 
     def _read(self, rows: Sequence[Sequence[Any]]) -> list[Fact]:
         sources = self._load_sources([row[0] for row in rows])
-        return [_read_fact(row, sources.get(row[0], ())) for row in rows]
+        facts = (_read_fact(row, sources.get(row[0], ())) for row in rows)
+        return [fact for fact in facts if fact is not None]
+
+    def count_unreadable(self) -> int:
+        """Return how many facts of the tenant are damaged, so that they are left out everywhere."""
+        rows = self._database.query(f"SELECT {_COLUMNS} FROM facts WHERE tenant = ?", (self._tenant,))
+        return sum(_read_fact(row, ()) is None for row in rows)
 
     def count(self, scopes: Sequence[FactScope], state: FactState) -> int:
         """Return how many facts of scopes have a state."""
@@ -91,7 +101,20 @@ class FactRows:
             (self._tenant, *values),
         )
         names = ("fact_id", "version", "what", "at", "actor", "cause", "reason")
-        return [FactChange.model_validate(dict(zip(names, row, strict=True))) for row in rows]
+        found: list[FactChange] = []
+        for row in rows:
+            with suppress(ValidationError):
+                found.append(FactChange.model_validate(dict(zip(names, row, strict=True))))
+        return found
+
+    def load_last_change(self, fact_id: str) -> FactChange:
+        """Return the newest change of a fact. Raises `StoreError` if none of its changes can be read."""
+        if changes := self.load_changes("fact_id = ?", (fact_id,)):
+            return changes[-1]
+        raise StoreError(
+            f"What happened to fact {shorten_id(fact_id)} is damaged in the store.",
+            "See what else is damaged: sandbur doctor",
+        )
 
     def insert(self, fact: Fact) -> list[Statement]:
         """Return the statements that write a new fact and its sources."""
@@ -134,7 +157,14 @@ class FactRows:
         return found
 
 
-def _read_fact(row: Sequence[Any], sources: Iterable[str]) -> Fact:
+def _read_fact(row: Sequence[Any], sources: Iterable[str]) -> Fact | None:
+    """Return a stored fact; None if it is damaged."""
+    with suppress(ValidationError):
+        return _make_fact(row, sources)
+    return None
+
+
+def _make_fact(row: Sequence[Any], sources: Iterable[str]) -> Fact:
     step = None if row[8] is None else int(row[8])
     return Fact(
         id=row[0],

@@ -182,7 +182,7 @@ class FactStore:
         found = self.rows.select(where, values, "ORDER BY created_at DESC, id DESC LIMIT 1")
         if not found:
             return None
-        change = self.rows.load_changes("fact_id = ?", (found[0].id,))[-1]
+        change = self.rows.load_last_change(found[0].id)
         successor = self.rows.load([found[0].superseded_by or ""]).get(found[0].superseded_by or "")
         is_valid = successor is not None and successor.state == "valid"
         return EndedFact(found[0], change, successor if is_valid else None)

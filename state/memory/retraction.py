@@ -142,11 +142,11 @@ class _Planner:
 
     def _list_lost_with(self, fact: Fact) -> Iterator[Fact]:
         """Yield the facts that were forgotten with a fact because they were derived from it."""
-        last = self._rows.load_changes("fact_id = ?", (fact.id,))[-1]
+        last = self._rows.load_last_change(fact.id)
         lost = self._rows.load_changes("version = ? AND what = 'forgotten'", (last.version,))
         ended = {one.fact_id for one in lost if one.cause == last.cause and one.fact_id != fact.id}
         for one in self._rows.load([*ended]).values():
-            newest = self._rows.load_changes("fact_id = ?", (one.id,))[-1]
+            newest = self._rows.load_last_change(one.id)
             is_free = all(
                 self._rows.find_valid(one.scope, column, value) is None
                 for column, value in (("text_key", make_text_key(one.text)), ("path", one.path))

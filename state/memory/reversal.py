@@ -36,7 +36,7 @@ def plan_reversal(rows: FactRows, fact: Fact) -> Reversal:
         raise UsageError(
             f"Fact {shorten_id(fact.id)} is only proposed.", "Accept or reject it: memory review"
         )
-    last = rows.load_changes("fact_id = ?", (fact.id,))[-1]
+    last = rows.load_last_change(fact.id)
     changes = rows.load_changes("version = ?", (last.version,))
     newest = _find_newest(rows, [change.fact_id for change in changes])
     current = [change for change in changes if newest[change.fact_id] == last.version]

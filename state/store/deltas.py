@@ -172,6 +172,28 @@ def merge(fields: dict[str, Any], delta: str) -> None:
             fields[name] = value
 
 
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
+"""What reading the content of a damaged step raises."""
+
+
+def merge_steps(steps: Sequence[tuple[int, str]], foreign_until: int) -> tuple[int, dict[str, Any]]:
+    """Return how many of the steps can be read, up to the first damaged one, and the fields after them.
+
+    Each step has its number and its JSON; those up to `foreign_until` were imported.
+    """
+    fields: dict[str, Any] = {}
+    was_foreign = False
+    for count, (seq, delta) in enumerate(steps):
+        before = fields
+        fields = void_approvals(fields) if was_foreign and seq > foreign_until else dict(fields)
+        try:
+            merge(fields, delta)
+        except UNREADABLE:
+            return count, void_approvals(before) if was_foreign else before
+        was_foreign = seq <= foreign_until
+    return len(steps), void_approvals(fields) if was_foreign else fields
+
+
 def void_approvals(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields without the approvals and the mode of another session or machine.
 

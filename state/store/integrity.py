@@ -1,6 +1,7 @@
 """Checks the hash chain of a session, and quarantines damaged rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ..databases.chain import (
@@ -16,8 +17,11 @@ from ..databases.chain import (
 )
 from ..databases.database import Database, Statement
 from ..databases.schema import CHAINED, KEYS
+from ..errors import StoreError
 from ..process.clock import now
+from .deltas import UNREADABLE
 from .seals import BrokenSeal, find_broken_seals, load_head_with_seals, note_verified
+from .sessions.listing import load_lineage
 
 _MOST_NAMED = 5
 _NOUNS = {"steps": "step", "messages": "message", "calls": "call record", "outputs": "output",
@@ -38,7 +42,7 @@ class Damage:
     reason: str
 
     def __str__(self) -> str:
-        return f"{_NOUNS[self.table]} {self.place} {self.reason}"
+        return f"{_NOUNS.get(self.table, 'record')} {self.place} {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +137,8 @@ def _examine(database: Database, session_id: str) -> Health:
         for damage in _find_damages(database, session_id, table, digests)
         if (damage.table, damage.place) not in known and (damage.table, damage.place) not in strangers
     ]
-    lost_before_end = sum(1 for record in range(records) if record not in digests)
+    # A damaged number of records can be as large as 2**63: it is not counted up to.
+    lost_before_end = max(records, 0) - sum(1 for record in digests if 0 <= record < records)
     lost_at_end = max(marked - records, 0)
     if records and not damages and records - 1 in digests and digests[records - 1] != end:
         lost_at_end = max(lost_at_end, 1)
@@ -172,6 +177,35 @@ def _find_rows_after_end(
         for record, table, place in sorted(numbers)
         if record >= records
     }
+
+
+@contextmanager
+def name_damage(database: Database, session_id: str) -> Generator[None]:
+    """Raise `StoreError` in place of what the content of a damaged record raises.
+
+    The records of the session and its ancestors are checked only then.
+    """
+    try:
+        yield
+    except UNREADABLE as error:
+        if found := find_damage(database, session_id):
+            raise found from error
+        raise
+
+
+def find_damage(database: Database, session_id: str) -> StoreError | None:
+    """Return an error that names the damage in a session or its ancestors; None if they are whole."""
+    for owner, _ in load_lineage(database, session_id):
+        health = examine(database, owner)
+        if not health.is_whole:
+            damages = [*health.damages, *health.quarantined]
+            what = f"the {damages[0]}" if damages else "records are missing, or their seals are broken"
+            return StoreError(
+                f"Session {owner} is damaged: {what}.",
+                f"Continue without what is damaged: sandbur -r {session_id}. See all of it:"
+                f" sandbur sessions verify {session_id}",
+            )
+    return None
 
 
 def quarantine(session_id: str, health: Health) -> list[Statement]:

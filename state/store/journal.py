@@ -2,14 +2,18 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, cast, get_args
+
+from pydantic import ValidationError
 
 from ..calls import (
     Effect,
     FileChange,
     JournaledCall,
     KeptResult,
+    Move,
     NestedCall,
     PendingCall,
     digest_arguments,
@@ -30,6 +34,7 @@ from .files.file_history import FileHistory
 from .recording import find_result
 from .writer import SessionWriter
 
+_MOVES = get_args(Move)
 _DIGEST = "arguments_sha256"
 _SEEN = "seen"
 _KEPT = "kept_bytes"
@@ -62,7 +67,7 @@ def _is_verifiable(database: Database, session_id: str, call_id: str) -> bool:
         "SELECT body FROM calls WHERE session_id = ? AND call_id = ? AND move = 'started'",
         (session_id, call_id),
     )
-    return any(json.loads(body).get("effect") == "verifiable" for (body,) in rows)
+    return any((parse_json_object(body) or {}).get("effect") == "verifiable" for (body,) in rows)
 
 
 def load_output(database: Database, session_id: str, call_id: str) -> bytes | None:
@@ -115,6 +120,9 @@ class CallJournal:
                     continue
                 counts = is_own or (call_id not in undone and self._has_effect(call_id, move))
                 known = move if counts else "proposed"
+                # A move that cannot be read may have been the start.
+                if known not in _MOVES:
+                    known = "started"
                 if may_lack_starts and known == "proposed":
                     known = "started"
                 self._calls[call_id] = self._make_move(call_id, known, at)
@@ -176,7 +184,9 @@ class CallJournal:
             for call_id, body in rows:
                 stored = (parse_json_object(body) or {}).get(NESTED)
                 if stored is not None:
-                    found.setdefault(call_id, NestedCall.model_validate(stored))
+                    # A damaged proposal is proposed again, which is decided again.
+                    with suppress(ValidationError):
+                        found.setdefault(call_id, NestedCall.model_validate(stored))
         return found
 
     async def record_decision(self, call: PendingCall, by: str) -> None:
@@ -432,5 +442,9 @@ def find_unused_reply(database: Database, session_id: str, seq: int) -> ModelCal
     newest = [(int(at), body) for _, at, event, body in rows if event == "model_called"][-1:]
     for at, body in newest:
         if at == seq and '"reply":' in body:
-            return ModelCalled.model_validate_json(body, context={"contents": make_content_reader(database)})
+            # Without a reply that can be read, the model is asked again.
+            with suppress(ValidationError):
+                return ModelCalled.model_validate_json(
+                    body, context={"contents": make_content_reader(database)}
+                )
     return None

@@ -18,6 +18,7 @@ from ..conversation.messages import (
 )
 from ..conversation.transcript import Log, Transcript, TranscriptRange
 from ..databases.chain import Entry, find_next_number, list_quarantined_places, list_rows
+from ..databases.damaged_values import encode_value
 from ..databases.database import Database
 from ..errors import make_damage_error
 from .deltas import encode_message, parse_message
@@ -221,7 +222,7 @@ class SessionLogs:
 
     def _extend_digest(self, log: Log, body: str) -> None:
         digests = self._digests.setdefault(log, [])
-        whole = (digests[-1] if digests else b"") + body.encode("utf-8", "surrogatepass")
+        whole = (digests[-1] if digests else b"") + encode_value(body)
         digests.append(blake2b(whole, digest_size=20).digest())
 
     def digest_history(self, history: Transcript) -> bytes:

@@ -3,7 +3,9 @@
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -12,11 +14,10 @@ from ..conversation.content import Attachment
 from ..conversation.messages import Message, ToolResult, ToolUse, parse_json_object
 from ..databases.chain import EVERY_ROW, list_quarantined_places, list_rows, list_sound_rows
 from ..databases.database import Database
-from ..session import SessionSettings
 from ..trace import TraceRecord
-from .deltas import merge, parse_message, void_approvals
+from .deltas import UNREADABLE, merge, merge_steps, parse_message, void_approvals
 from .files.contents import make_content_reader
-from .sessions.listing import load_lineage, walk_ancestors
+from .sessions.listing import load_lineage, read_imported_seq, walk_ancestors
 
 Lineage = Sequence[tuple[str, int | None]]
 """The ancestors and the session, oldest first, each with its last step that counts (None: all)."""
@@ -46,7 +47,7 @@ def find_last_foreign_step(database: Database, session_id: str) -> int:
     rows = database.query("SELECT settings FROM sessions WHERE id = ?", (session_id,))
     if not rows or '"imported_seq"' not in rows[0][0]:
         return -1
-    seq = SessionSettings.model_validate_json(rows[0][0]).imported_seq
+    seq = read_imported_seq(rows[0][0])
     return -1 if seq is None else seq
 
 
@@ -72,21 +73,12 @@ class StoredState(NamedTuple):
     """Whether newer rows are damaged, so that these are the last valid ones."""
     foreign_until: int = -1
     """The last imported step; -1 if there is none."""
+    fields: Fields = MappingProxyType({})
+    """The fields after the last of the rows."""
 
     @property
     def is_foreign(self) -> bool:
         return self.rows[-1].seq <= self.foreign_until
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        merged: dict[str, Any] = {}
-        was_foreign = False
-        for row in self.rows:
-            if was_foreign and row.seq > self.foreign_until:
-                merged = void_approvals(merged)
-            was_foreign = row.seq <= self.foreign_until
-            merge(merged, row.delta)
-        return void_approvals(merged) if was_foreign else merged
 
 
 def load_state(database: Database, session_id: str, seq: int | None = None) -> StoredState | None:
@@ -112,9 +104,13 @@ def _load_own_state(database: Database, session_id: str, last: int) -> StoredSta
         good = [row for place, row in enumerate(rows) if row.seq == rows[0].seq + place]
         broken = (place for place, row in enumerate(good) if str(row.seq) in damaged)
         good = good[: next(broken, None)]
+        if good:
+            foreign_until = find_last_foreign_step(database, session_id)
+            count, fields = merge_steps([(row.seq, row.delta) for row in good], foreign_until)
+            good = good[:count]
         is_cut = is_cut or len(good) < len(rows)
         if good:
-            return StoredState(session_id, good, is_cut, find_last_foreign_step(database, session_id))
+            return StoredState(session_id, good, is_cut, foreign_until, fields)
         last = rows[0].seq - 1
 
 
@@ -200,7 +196,7 @@ class StepFold:
             if not is_damaged:
                 merge(after, row.delta)
             added = tuple(self._find_new_references(after))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except UNREADABLE:
             is_damaged, after, added = True, before, ()
         self._fields = after
         action = "" if is_damaged else row.action
@@ -456,7 +452,8 @@ def find_result(database: Database, session_id: str, call_id: str) -> ToolResult
     where = "call_id = ? AND move = 'finished'"
     for _, row, body in list_rows(database, "calls", session_id, ("record", "body"), where, (call_id,)):
         if stored := (parse_json_object(body) or {}).get("result"):
-            return ToolResult.model_validate(stored, context={"contents": make_content_reader(database)})
+            with suppress(ValidationError):
+                return ToolResult.model_validate(stored, context={"contents": make_content_reader(database)})
         step = find_step_after_row(database, session_id, int(row))
         next_step = (
             None if step is None else _find_result_in_steps(database, session_id, call_id, step - 1, step)

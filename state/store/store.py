@@ -17,7 +17,7 @@ from .delta_persister import DeltaPersister, load_histories
 from .files.file_history import FileHistory, LineageFiles
 from .files.session_files import SessionFiles
 from .files.shared_files import SharedFiles
-from .integrity import Health, examine, quarantine
+from .integrity import Health, examine, name_damage, quarantine
 from .journal import CallJournal, TraceLog, load_output
 from .seals import KeySealer, find_end_at_rest, note_verified, read_verified
 from .sessions.claims import WorkerClaims
@@ -249,6 +249,11 @@ class Store:
     def show(self, session_id: str, seq: int | None = None) -> SessionView:
         """Read a session's state without a lease. Every history is loaded."""
         summary = self.index.summary(session_id)
+        with name_damage(self.database, session_id):
+            return self._show(summary, seq)
+
+    def _show(self, summary: SessionSummary, seq: int | None) -> SessionView:
+        session_id = summary.id
         reader = SessionWriter(self.database, session_id, ApplicationState)
         found = reader.load(seq)
         values = {} if found is None else found[3]

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from ..application import ApplicationState, InboxTaken
 from ..conversation.content import Attachment
 from ..databases.chain import Chain, Entry, make_first_digest
+from ..databases.damaged_values import encode_value
 from ..databases.database import Database, GuardedUpdate, Statement
 from ..errors import GuardFailed, SessionHeld, StoreError, make_damage_error
 from ..process.cancellation import run_to_end
@@ -387,7 +388,7 @@ class SessionWriter:
 def _extend_digest(digest: bytes, seq: int, position: str, body: str) -> bytes:
     """Return the digest extended by one step."""
     return blake2b(
-        b"%b%d %b %b" % (digest, seq, position.encode(), body.encode("utf-8", "surrogatepass")),
+        b"%b%d %b %b" % (digest, seq, encode_value(position), encode_value(body)),
         digest_size=20,
     ).digest()
 

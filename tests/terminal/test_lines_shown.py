@@ -1,6 +1,5 @@
 """What is cut on a screen and what is never cut: ids, dates, durations, thinking."""
 
-import json
 import re
 from pathlib import Path
 
@@ -67,7 +66,7 @@ def test_a_piped_list_is_not_cut(command: Command) -> None:
     session_id = started(command, LONG * 5)
     (line,) = command.run("sessions", "list").out.splitlines()
     cells = line.split("\t")
-    title = json.loads(command.run("sessions", "list", "--json").out)[0]["title"]
+    title = command.run("sessions", "list", "--json").lines[0]["title"]
     assert (cells[0], cells[4], cells[5]) == (session_id, str(command.folder), title)
 
 

@@ -97,4 +97,4 @@ def test_ctrl_c_stops_a_command_that_never_waits_for_events(command: Command, id
         terminal.rest(0.1)
     assert process.returncode == 130
     assert b"Deleted" not in terminal.output
-    assert len(json.loads(command.run("sessions", "--json").out)) == 4
+    assert len(command.run("sessions", "--json").lines) == 4

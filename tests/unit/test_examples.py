@@ -320,7 +320,7 @@ def test_an_application_that_is_done_does_nothing_again(command: Command) -> Non
 def test_a_named_model_takes_the_place_of_the_scripted_one(command: Command) -> None:
     command.env |= {"SANDBUR_MODEL": "demo"}
     run(command, "own_tool")
-    (session,) = json.loads(command.run("sessions", "list", "--json").out)
+    (session,) = command.run("sessions", "list", "--json").lines
     assert session["model"] == "demo"
 
 

@@ -3,16 +3,22 @@
 import logging
 import os
 import traceback
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from ...actions.turn.user_code import blame_user
+from ...agent.config.data_folder import open_database_at_rest
 from ...agent.config.paths import data_home
 from ...agent.session.secrets import mask_report
-from ...state.errors import SandburError
+from ...state.errors import SandburError, SessionNotFound, StoreError, UsageError
+from ...state.store.deltas import UNREADABLE
+from ...state.store.integrity import find_damage
+from ...state.store.sessions.session_rows import SessionIndex
 from ..terminal.terminal import say
 from ..terminal.text.sanitize import expose, plain
 from .grammar import Command
+from .open_session import read_overrides
 
 _MAX_BYTES = 1 << 20
 
@@ -33,11 +39,11 @@ def keep_bug_reports(command: Command) -> None:
 def report_failure(error: Exception, command: Command | None) -> int:
     """Report a bug, or the details of a known error whose message is printed already; return the code."""
     if not isinstance(error, SandburError):
-        blamed = blame_user(error)
-        if blamed is None:
+        known = blame_user(error) or _find_damage(error, command)
+        if known is None:
             return report_bug(error, command)
-        error = blamed
-        say(f"sandbur: {blamed}")
+        say(f"sandbur: {plain(str(known))}")
+        error = known
     if command is not None and command.answers_in != "text":
         from ..headless.headless import report_failure as report_in_format
 
@@ -45,6 +51,26 @@ def report_failure(error: Exception, command: Command | None) -> int:
     if command is not None and command.tells_more:
         say(plain(mask_report("".join(traceback.format_exception(error)))))
     return error.exit_code
+
+
+def _find_damage(error: Exception, command: Command | None) -> StoreError | None:
+    """Return the damage in the sessions that the command names, if it may be why the command failed."""
+    if command is None or not isinstance(error, UNREADABLE):
+        return None
+    words = [word for word in vars(command).values() if isinstance(word, str) and word]
+    with suppress(SandburError):
+        if (opened := open_database_at_rest(read_overrides(command), os.environ, say)) is None:
+            return None
+        settings, database = opened
+        index = SessionIndex(database, settings.tenant)
+        try:
+            for word in words:
+                with suppress(SessionNotFound, UsageError):
+                    if damage := find_damage(database, index.find(word)):
+                        return damage
+        finally:
+            database.close()
+    return None
 
 
 def report_bug(bug: Exception, command: Command | None) -> int:

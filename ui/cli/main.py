@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gc
+import resource
 import signal
 import sys
 from typing import TYPE_CHECKING
 
-from ...state.errors import SandburError, to_exhausted
+from ...state.errors import Exhausted, SandburError, to_exhausted
 from ..terminal.standard_output import end, finish
 from ..terminal.terminal import (
     claim_standard_streams,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from .grammar import Command
 
+_LEAST_OPEN_FILES = 32
 _GARBAGE_AT = 50_000
 """The garbage collection threshold of a session; it is high because a start makes many lasting objects."""
 
@@ -80,6 +82,7 @@ def _report(error: Exception, command: Command | None) -> int:
 
 
 def _run(command: Command) -> int:
+    _require_open_files()
     if (folder := command.overrides.get("cwd")) is not None:
         from .open_session import enter_folder
 
@@ -109,6 +112,16 @@ def _run(command: Command) -> int:
         if not codes:
             raise
     return codes[0]
+
+
+def _require_open_files() -> None:
+    """Raise `Exhausted` if the process may open so few files that folders would seem to be empty."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= most < _LEAST_OPEN_FILES:
+        raise Exhausted(
+            f"The system allows this process only {most} open files.",
+            f"Raise the limit to {_LEAST_OPEN_FILES} at least: ulimit -n",
+        )
 
 
 def _flush(code: int) -> int:

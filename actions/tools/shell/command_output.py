@@ -251,12 +251,18 @@ def _exit_code(ended: Ended) -> str:
     if status is None:
         return "unknown"
     if status < 0:
-        return f"{128 - status} (killed by {_signal_name(-status)})"
+        return f"{128 - status} (killed by {_signal_name(-status)}{_LIMITS.get(-status, '')})"
     if status in _CODES:
         return f"{status} ({_CODES[status]})"
     if 128 < status < 128 + signal.NSIG:
-        return f"{status} (as after {_signal_name(status - 128)})"
+        return f"{status} (as after {_signal_name(status - 128)}{_LIMITS.get(status - 128, '')})"
     return str(status)
+
+
+_LIMITS = {
+    signal.SIGXFSZ: ": `ulimit -f` allows no larger file",
+    signal.SIGXCPU: ": `ulimit -t` allows no more CPU time",
+}
 
 
 def _signal_name(number: int) -> str:

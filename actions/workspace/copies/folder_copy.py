@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from ....state.errors import UsageError
-from ..paths import FileStat, format_path, format_size
+from ..paths import FileStat, describe_error, format_path, format_size
 from .manifest import Manifest, is_content
 
 CopyKind = Literal["reflink", "copy"]
@@ -66,7 +66,7 @@ class FolderCopy:
         except OSError as error:
             raise UsageError(
                 f"The folder {format_path(self.root)} cannot be copied to"
-                f" {format_path(self.place.parent)}: {error.strerror or error}.",
+                f" {format_path(self.place.parent)}: {describe_error(error)}.",
                 "Make room there, or choose another place for the copy.",
             ) from None
 

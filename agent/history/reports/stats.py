@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import takewhile
 
+from pydantic import ValidationError
+
 from ....state.application import ApplicationState, Usage
 from ....state.calls import parent_call_id_of
 from ....state.databases.database import Database
@@ -270,7 +272,10 @@ def _usage_before(database: Database, summary: SessionSummary, first: int | None
 def usage_at(database: Database, session_id: str, seq: int) -> Usage:
     """Return the usage of a session at a step, including that of its ancestors."""
     found = load_state(database, session_id, seq)
-    return Usage.model_validate((found.fields.get("usage") if found is not None else None) or {})
+    try:
+        return Usage.model_validate((found.fields.get("usage") if found is not None else None) or {})
+    except ValidationError:  # the step is damaged
+        return Usage()
 
 
 def _asks_model(database: Database, session_id: str) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....actions.workspace.paths import describe_error
 from ....state.databases.database import Database
 from ....state.errors import SandburError, UsageError
 from ....state.process.cancellation import run_in_thread
@@ -330,7 +331,7 @@ def _why_not(there: Path) -> str:
     try:
         return "is no file and no folder" if there.exists() else "does not exist"
     except OSError as error:
-        return f"cannot be read: {error.strerror}"
+        return f"cannot be read: {describe_error(error)}"
 
 
 def _resolve(location: str | Path) -> str:

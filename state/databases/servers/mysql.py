@@ -17,6 +17,7 @@ from pymysql.constants import CLIENT, FIELD_TYPE
 from pymysql.converters import conversions
 
 from ...errors import StoreError
+from ..damaged_values import decode_text, find_kinds, restore_types
 from ..database import DocumentSearch, Statement, TextIndex
 from ..schema import TITLE_START_CHARS
 from ..url import ServerUrl
@@ -38,6 +39,8 @@ _BY_CODE: dict[Diagnosis, tuple[int, ...]] = {
     server_errors.NO_MEMORY: (1037, 1038, 1041),
     server_errors.TOO_LARGE: (1153,),
     server_errors.TOO_SLOW: (1317, 1969, 3024),
+    server_errors.DAMAGED: (1194, 1195, 1877),
+    server_errors.DAMAGED_INDEX: (1034, 1712),
     server_errors.TOO_LONG: (1366, 1406),
     server_errors.BLOCKED: (1129,),
     server_errors.NO_TLS: (2026, 3159, 4005),
@@ -244,13 +247,18 @@ class MysqlConnection:
         self._name = name
         self.is_usable = True
         is_mariadb = "mariadb" in connection.get_server_info().lower()
-        script = ";".join((*_SETTINGS, f"SET SESSION {_STATEMENT_TIMEOUTS[is_mariadb]}"))
-        self._run(script)
+        self._script = ";".join((*_SETTINGS, f"SET SESSION {_STATEMENT_TIMEOUTS[is_mariadb]}"))
+        self._run(self._script)
         self._max_packet = int(self._rows("SELECT @@max_allowed_packet")[0][0])
 
     def query(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         with self._translate_errors():
-            return self._rows(self._fill_in((sql, parameters)))
+            text = self._fill_in((sql, parameters))
+            try:
+                rows, names = self._fetch(text)
+            except UnicodeDecodeError:
+                rows, names = self._fetch_undecodable(text)
+        return restore_types(rows, find_kinds(sql, names)) if rows else rows
 
     def commit(self, statements: Sequence[Statement], claim: Statement | None) -> None:
         """Send the claim and the statements at once. Send COMMIT after the claim changed one row."""
@@ -314,9 +322,27 @@ class MysqlConnection:
                 pass
 
     def _rows(self, sql: str) -> list[tuple[Any, ...]]:
+        return self._fetch(sql)[0]
+
+    def _fetch(self, sql: str | bytes) -> tuple[list[tuple[Any, ...]], tuple[str, ...]]:
+        """Return the rows and the names of their columns."""
         with self._connection.cursor() as cursor:
             cursor.execute(sql)
-            return list(cursor.fetchall())
+            return list(cursor.fetchall()), tuple(column[0] for column in cursor.description)
+
+    def _fetch_undecodable(self, sql: str) -> tuple[list[tuple[Any, ...]], tuple[str, ...]]:
+        """Fetch rows with texts that are no UTF-8. The rest of the first answer is not read."""
+        self._connection.close()
+        self._connection.connect()
+        self._run(self._script)
+        usual = self._connection.encoding
+        # Every byte is a character of latin-1, so that each text becomes its bytes again.
+        self._connection.encoding = "latin-1"
+        try:
+            rows, names = self._fetch(sql.encode())
+        finally:
+            self._connection.encoding = usual
+        return [tuple(map(_decode_latin, row)) for row in rows], names
 
     @contextmanager
     def _translate_errors(self) -> Generator[None]:
@@ -334,6 +360,10 @@ class MysqlConnection:
             with suppress(pymysql.Error, OSError):  # the connection is dropped if this fails
                 self._run("ROLLBACK")
                 self.is_usable = True
+
+
+def _decode_latin(value: Any) -> Any:
+    return decode_text(value.encode("latin-1")) if isinstance(value, str) else value
 
 
 def _make_size_error(name: str, size: int, limit: int) -> ServerError:

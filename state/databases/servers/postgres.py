@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from psycopg.abc import RV, PQGen
+from psycopg.abc import RV, Buffer, PQGen
+from psycopg.adapt import Loader
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg.sql import SQL, Identifier
 from psycopg.types.numeric import IntLoader
 from psycopg.waiting import Ready
 
+from ..damaged_values import decode_text
 from ..database import DocumentSearch, Statement, TextIndex
 from ..schema import TITLE_START_CHARS
 from ..url import ServerUrl
@@ -39,6 +41,7 @@ _BY_STATE: dict[str, Diagnosis] = {
     "40001": server_errors.CONFLICT,
     "40P01": server_errors.CONFLICT,
     "42501": server_errors.NO_RIGHT,
+    "22021": server_errors.NO_UTF8,
     "42P01": server_errors.TABLE_LOST,
     "53100": server_errors.FULL,
     "53200": server_errors.NO_MEMORY,
@@ -49,6 +52,8 @@ _BY_STATE: dict[str, Diagnosis] = {
     "57P02": server_errors.ENDED,
     "57P03": server_errors.STARTING,
     "57P05": server_errors.ENDED,
+    "XX001": server_errors.DAMAGED,
+    "XX002": server_errors.DAMAGED_INDEX,
 }
 # A failed connection has no error code, only a text.
 _BY_TEXT = (
@@ -215,6 +220,13 @@ class _Connection(psycopg.Connection[tuple[Any, ...]]):
             return done.value
 
 
+class _AnyText(Loader):
+    """Reads texts of a database whose encoding, SQL_ASCII, lets any bytes be a text."""
+
+    def load(self, data: Buffer) -> str:
+        return decode_text(bytes(data))
+
+
 class PostgresConnection:
     """A connection to the server. It is in autocommit mode between transactions."""
 
@@ -231,8 +243,15 @@ class PostgresConnection:
         return self._connection.info.transaction_status == TransactionStatus.IDLE
 
     def query(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        statement, values = _encode(sql), self._plain(parameters)
         with self._translate_errors():
-            return self._connection.execute(_encode(sql), self._plain(parameters)).fetchall()
+            try:
+                return self._connection.execute(statement, values).fetchall()
+            except UnicodeDecodeError:
+                with self._connection.cursor() as cursor:
+                    for name in ("text", "varchar"):
+                        cursor.adapters.register_loader(name, _AnyText)
+                    return cursor.execute(statement, values).fetchall()
 
     def commit(self, statements: Sequence[Statement], claim: Statement | None) -> None:
         """Send all statements as one text. If a statement fails, the COMMIT after it does not run."""

@@ -63,6 +63,12 @@ READ_ONLY = _diagnose_final(
 TABLE_LOST = _diagnose_final(
     "has lost a table of Sandbur", "Restore it from a backup, or name another store."
 )
+_CHECK_RECORDS = "See which sessions are damaged: sandbur doctor. Restore them from a backup of the server."
+NO_UTF8 = _diagnose_final("has a text that is no UTF-8", _CHECK_RECORDS)
+DAMAGED = _diagnose_final("has damaged pages", _CHECK_RECORDS)
+DAMAGED_INDEX = _diagnose_final(
+    "has a damaged index", "Let the administrator of the server rebuild it with REINDEX, then resume."
+)
 FULL = _diagnose_final("has no space left", "Free some space on the server, then resume.")
 NO_MEMORY = _diagnose_final("has no memory left", _LOAD)
 TOO_SLOW = _diagnose_final("took longer than 30 seconds for one statement", _LOAD)

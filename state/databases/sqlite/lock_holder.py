@@ -123,4 +123,5 @@ class LockWait:
 
 
 def is_lock(error: sqlite3.OperationalError) -> bool:
-    return (error.sqlite_errorcode & 0xFF) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    # An error that Python itself raises has no code.
+    return (getattr(error, "sqlite_errorcode", 0) & 0xFF) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

@@ -8,6 +8,7 @@ from functools import partial
 
 from ...process.crashpoints import reach
 from ..chain import EVERY_ROW, digest_of, make_first_digest
+from ..damaged_values import decode_text
 from ..sampling import add_samples, find_level
 from ..schema import CHAINED, COLUMNS, INDEXES, SCHEMA_VERSION, read_folder_key, read_label_keys
 from .keyed_tables import (
@@ -115,12 +116,17 @@ def _index_the_folders(connection: sqlite3.Connection) -> None:
     """5 to 6: columns to find sessions by tenant and folder; 7 to 8 creates the indexes."""
     for column in ("tenant VARCHAR(64)", "folder VARCHAR(255)"):
         connection.execute(f"ALTER TABLE heads ADD COLUMN {column} DEFAULT '' NOT NULL")
-    connection.create_function("folder_of", 1, read_folder_key, deterministic=True)
+    connection.create_function("folder_of", 1, _read_folder, deterministic=True)
     connection.execute(
         "UPDATE heads SET (tenant, folder) ="
-        " (SELECT tenant, folder_of(settings) FROM sessions WHERE id = heads.session_id)"
+        # A function gets a text only if it is UTF-8.
+        " (SELECT tenant, folder_of(CAST(settings AS BLOB)) FROM sessions WHERE id = heads.session_id)"
         " WHERE session_id IN (SELECT id FROM sessions)"
     )
+
+
+def _read_folder(settings: bytes) -> str:
+    return read_folder_key(decode_text(settings))
 
 
 def _create(connection: sqlite3.Connection, *names: str) -> None:
@@ -258,7 +264,7 @@ def _add_proposals(connection: sqlite3.Connection, has_facts: bool) -> None:
 def _sample_documents(connection: sqlite3.Connection, progress: _Progress) -> None:
     """9 to 10: repeat the terms of documents for the samples that they are in, page by page."""
     # As a function of SQL it sees one document at a time: the terms of one can have a megabyte.
-    connection.create_function("with_samples", 2, add_samples, deterministic=True)
+    connection.create_function("with_samples", 2, _add_samples, deterministic=True)
     after = EVERY_ROW
     while rows := connection.execute(
         "SELECT number, id FROM documents NOT INDEXED WHERE number > ?"
@@ -267,11 +273,16 @@ def _sample_documents(connection: sqlite3.Connection, progress: _Progress) -> No
     ).fetchall():
         after = rows[-1][0]
         connection.executemany(
-            "UPDATE documents SET terms = with_samples(id, terms) WHERE number = ?",
+            "UPDATE documents SET terms = with_samples(CAST(id AS BLOB), CAST(terms AS BLOB))"
+            " WHERE number = ?",
             [(number,) for number, id in rows if find_level(id)],
         )
         reach("migration_documents_sampled")
         progress.note(len(rows), "documents")
+
+
+def _add_samples(id: bytes, terms: bytes) -> str:
+    return add_samples(decode_text(id), decode_text(terms))
 
 
 def _create_indexes(connection: sqlite3.Connection, damaged: Collection[str]) -> None:
@@ -286,7 +297,7 @@ def _fill_labels(connection: sqlite3.Connection) -> None:
     connection.create_function("labels_of", 1, _dump_labels, deterministic=True)
     after = EVERY_ROW
     while rows := connection.execute(
-        "SELECT rowid, id, labels_of(settings) FROM sessions NOT INDEXED WHERE rowid > ?"
+        "SELECT rowid, id, labels_of(CAST(settings AS BLOB)) FROM sessions NOT INDEXED WHERE rowid > ?"
         f" ORDER BY rowid LIMIT {_ROWS_AT_ONCE}",
         (after,),
     ).fetchall():
@@ -304,8 +315,8 @@ def _fill_labels(connection: sqlite3.Connection) -> None:
         reach("migration_labels_filled")
 
 
-def _dump_labels(settings: str) -> str | None:
-    labels = read_label_keys(settings)
+def _dump_labels(settings: bytes) -> str | None:
+    labels = read_label_keys(decode_text(settings))
     return None if labels is None else json.dumps(labels)
 
 

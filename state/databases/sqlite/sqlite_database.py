@@ -33,6 +33,7 @@ from ..schema import SCHEMA_VERSION, create_if_missing, make_index_creations
 from .keyed_tables import DOCUMENT_SEARCH, HIDDEN_KEY, TEXT_INDEX, create_everything
 from .lock_holder import LockWait, is_lock
 from .migrations import DamagedTable, migrate
+from .row_reader import accept_any_text, fetch_rows
 from .store_file import StoreFile, StorePlace
 from .store_memory import MEMORY, find_memory
 from .unindexed import (
@@ -63,6 +64,10 @@ _ADVICE = {
     HIDDEN_KEY: f"Rebuild it: {REBUILD}",
     "malformed": f"See what is damaged: sandbur doctor. {_RESTORE}",
 }
+
+
+_MAY_BE_LIMITS = ("disk I/O error", "unable to open", "full")
+"""SQLite does not say which limit of the process it ran into."""
 
 
 class SqliteDatabase:
@@ -235,9 +240,9 @@ class SqliteDatabase:
     def _query(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         if self._reader is None:
             with self._lock:
-                return self._connection.execute(sql, parameters).fetchall()
+                return fetch_rows(self._connection, sql, parameters)
         with self._reading:
-            return self._reader.execute(sql, parameters).fetchall()
+            return fetch_rows(self._reader, sql, parameters)
 
     def _open_reader(self) -> None:
         """Open a connection that can read while a commit is written to the disk."""
@@ -332,8 +337,15 @@ class SqliteDatabase:
             yield
         except sqlite3.Error as error:
             reason = str(error)
+            if any(word in reason for word in _MAY_BE_LIMITS) and (limit := self._file.find_limit()):
+                what = f"The store {self.name} cannot be written: the system allows {limit[0]}."
+                raise StoreError(what, f"Raise the limit: {limit[1]}") from error
             if "disk I/O error" in reason and self._file.is_disk_full():
                 reason = "database or disk is full"
+            raise StoreError(f"The store {self.name} failed: {reason}.", self._advise(reason)) from error
+        except UnicodeDecodeError as error:
+            # SQLite names a table or an index in its message, and the name is damaged.
+            reason = "the descriptions of its tables are malformed"
             raise StoreError(f"The store {self.name} failed: {reason}.", self._advise(reason)) from error
 
     def _wait_for_lock(self, work: Callable[[], ResultT]) -> ResultT:
@@ -404,8 +416,8 @@ class SqliteDatabase:
         asked = partial(self.query, "SELECT value FROM meta WHERE name = 'schema'")
         rows = asked() or self.read_again(asked, bool)
         if not rows:
-            raise StoreError(f"The store {self.name} is damaged: it does not say its version.", _RESTORE)
-        version = int(rows[0][0])
+            raise self._make_version_error()
+        version = self._read_version(rows[0][0])
         require_readable(self.name, version)
         if version < SCHEMA_VERSION:
             self._wait_for_lock(self._migrate)
@@ -416,11 +428,20 @@ class SqliteDatabase:
                 self._run("VACUUM")
                 self._run("PRAGMA wal_checkpoint(TRUNCATE)")
 
+    def _read_version(self, value: str) -> int:
+        if not (value.isascii() and value.isdigit()):
+            raise self._make_version_error()
+        return int(value)
+
+    def _make_version_error(self) -> StoreError:
+        return StoreError(f"The store {self.name} is damaged: it does not say its version.", _RESTORE)
+
     def _migrate(self) -> None:
         damaged: set[str] = set()
         while True:
             try:
-                with self._transaction():
+                # The digests of damaged texts are those of their bytes.
+                with self._transaction(), accept_any_text(self._connection):
                     migrate(self._connection, damaged, self.name, find_listener(self.on_notice))
                 return
             except DamagedTable as error:

@@ -1,7 +1,9 @@
 """Creates and opens the private file of an SQLite store, and detects when another file replaces it."""
 
+import errno
 import os
 import pwd
+import resource
 import sqlite3
 import stat
 import threading
@@ -10,11 +12,13 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
 
-from ...errors import StoreError, UntrustedFolder
+from ...errors import LIMITS, StoreError, UntrustedFolder
 from ..high_water import HighWater
 from .lock_holder import LockHolder, find_lock_holder
 
 _FEW_BLOCKS = 64
+_LAST_PAGE_BYTES = 64 * 1024
+"""The most that SQLite writes at once."""
 
 
 class StorePlace(Protocol):
@@ -52,6 +56,10 @@ class StorePlace(Protocol):
     def make_private(self) -> None: ...
 
     def is_disk_full(self) -> bool: ...
+
+    def find_limit(self) -> tuple[str, str] | None:
+        """Return the limit of this process that a failed operation ran into, as in `LIMITS`."""
+        ...
 
     def find_lock_holder(self) -> LockHolder | None:
         """Return the process that has the database locked, if the system can tell."""
@@ -121,6 +129,20 @@ class StoreFile:
                 mode = stat.S_IMODE(path.stat().st_mode)
                 if mode & 0o077 and mode & stat.S_IWUSR:
                     path.chmod(mode & 0o700)
+
+    def find_limit(self) -> tuple[str, str] | None:
+        try:
+            os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        except OSError as error:
+            return LIMITS.get(error.errno or 0)
+        most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+        if most == resource.RLIM_INFINITY:
+            return None
+        for suffix in ("", "-wal"):
+            with suppress(OSError):
+                if self.path.with_name(self.path.name + suffix).stat().st_size + _LAST_PAGE_BYTES > most:
+                    return LIMITS[errno.EFBIG]
+        return None
 
     def is_disk_full(self) -> bool:
         with suppress(OSError):

@@ -40,6 +40,9 @@ class StoreMemory:
     def make_private(self) -> None:
         """Do nothing: no other user can read it."""
 
+    def find_limit(self) -> tuple[str, str] | None:
+        """Return None: nothing is written to a file."""
+
     def is_disk_full(self) -> bool:
         return False
 

@@ -5,6 +5,7 @@ import sqlite3
 
 from ..schema import COLUMNS, INDEXES
 from .keyed_tables import scan_rows
+from .row_reader import accept_any_text
 
 REBUILD = "sandbur doctor --reindex"
 NOTICE = (
@@ -17,6 +18,7 @@ CANNOT_REBUILD = (
     "The index cannot be rebuilt in this file, but all records can be read: write each session to a file with"
     " `sandbur sessions export`, and read it into a new store with `sandbur sessions import --store`."
 )
+_INDEXES = "SELECT name, tbl_name FROM sqlite_master WHERE type = 'index'"
 _CONDITIONS = {index.name: index.condition for index in INDEXES}
 
 
@@ -42,7 +44,8 @@ def is_damage(error: sqlite3.Error) -> bool:
 def check_integrity(connection: sqlite3.Connection) -> list[str]:
     """Return the messages of `integrity_check`, which stops if pages cannot be read."""
     try:
-        return [row[0] for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
+        with accept_any_text(connection):
+            return [row[0] for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
     except sqlite3.DatabaseError as error:
         if not is_damage(error):
             raise
@@ -51,12 +54,13 @@ def check_integrity(connection: sqlite3.Connection) -> list[str]:
 
 def name_damaged_indexes(connection: sqlite3.Connection) -> list[str]:
     """Return the indexes that do not find all of their rows. Return none if a table cannot be read."""
-    indexes = connection.execute("SELECT name, tbl_name FROM sqlite_master WHERE type = 'index'").fetchall()
-    try:
-        rows = {name: _count(connection, f"{table} NOT INDEXED", name) for name, table in indexes}
-    except sqlite3.DatabaseError:
-        return []
-    return [name for name, table in indexes if not _leads_to_all(connection, name, table, rows[name])]
+    with accept_any_text(connection):
+        try:
+            indexes = connection.execute(_INDEXES).fetchall()
+            rows = {name: _count(connection, f"{table} NOT INDEXED", name) for name, table in indexes}
+        except sqlite3.DatabaseError:
+            return []
+        return [name for name, table in indexes if not _leads_to_all(connection, name, table, rows[name])]
 
 
 def _leads_to_all(connection: sqlite3.Connection, index: str, table: str, rows: int) -> bool:

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from pydantic import ValidationError
+
 from ...calls import FileChange
 from ...databases.chain import Entry, find_next_number, list_sound_rows
 from ...databases.database import Database, Statement
@@ -93,5 +95,15 @@ class LineageFiles:
         return self._histories[-1][0].read_content(digest)
 
 
+_UNREADABLE = "unreadable"
+"""In place of a digest; no file has it."""
+
+
 def _parse_change(path: str, body: str) -> FileChange:
-    return FileChange.model_validate_json(f'{{"path":"",{body[1:]}').model_copy(update={"path": path})
+    """Return a stored change; one that cannot be read fits no file, so that nothing is concluded from it."""
+    try:
+        return FileChange.model_validate_json(f'{{"path":"",{body[1:]}').model_copy(update={"path": path})
+    except ValidationError:
+        return FileChange(
+            path=path, before=_UNREADABLE, before_mode=None, after=_UNREADABLE, is_restorable=False
+        )

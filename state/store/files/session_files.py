@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 
+from ...conversation.messages import parse_json_object
 from ...databases.chain import Entry, list_sound_rows
 from ...databases.database import Database
 from ..writer import SessionWriter
@@ -68,9 +69,11 @@ class SessionFiles:
             numbered = sorted((int(name.removeprefix(_NAME)), bytes(body)) for name, _, body in rows)
             for n, body in numbered:
                 head, _, content = body.partition(b"\n")
-                entry = json.loads(head)
+                entry = parse_json_object(head.decode("utf-8", "replace")) or {}
                 if session_id == self._writer.session_id:
                     self._next_n = max(self._next_n, n + 1)
-                if last is None or entry["seq"] < last:
-                    found[entry["path"]] = content
+                path, seq = entry.get("path"), entry.get("seq")
+                is_sound = isinstance(path, str) and isinstance(seq, int)
+                if is_sound and (last is None or seq < last):
+                    found[path] = content
         return found

@@ -30,6 +30,7 @@ from ...process.crashpoints import reach
 from ...session import InboxKind, WaitingMessage
 from ..deltas import parse_message
 from ..files.contents import insert_uses, make_content_reader
+from ..integrity import name_damage
 from ..recording import load_state
 from .lanes import CHANNEL
 from .listing import load_lineage
@@ -99,7 +100,8 @@ class Inbox:
     def load_taken(self) -> InboxTaken:
         """Return the numbers of the taken messages, as the newest step records them."""
         found = load_state(self._database, self._session_id)
-        return InboxTaken.model_validate((found and found.fields.get("inbox_taken")) or {})
+        with name_damage(self._database, self._session_id):
+            return InboxTaken.model_validate((found and found.fields.get("inbox_taken")) or {})
 
     def list_unreadable(self) -> Iterator[int]:
         """Yield the numbers of rows that are not valid messages. They are never sent."""

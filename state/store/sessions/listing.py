@@ -256,7 +256,7 @@ def _make_summary(row: tuple[Any, ...], now: datetime) -> SessionSummary:
         parent_id=row[7],
         parent_seq=row[8],
         wake_at=row[11],
-        is_foreign=is_foreign_at(settings.get("imported_seq"), int(row[6])),
+        is_foreign=is_foreign_at(read_imported_seq(row[2]), int(row[6])),
         app=str(settings.get("app", "")),
         user=str(settings.get("user", "")),
         tags=tuple(map(str, settings.get("tags", ()))),
@@ -275,6 +275,12 @@ def _parse_settings(settings: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return cast(dict[str, Any], found) if isinstance(found, dict) else {}
+
+
+def read_imported_seq(settings: str) -> int | None:
+    """Return the last imported step in stored settings; None if there is none, or if they are damaged."""
+    seq = _parse_settings(settings).get("imported_seq")
+    return seq if isinstance(seq, int) else None
 
 
 def load_lineage(database: Database, session_id: str) -> list[tuple[str, int | None]]:

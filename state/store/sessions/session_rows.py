@@ -41,6 +41,7 @@ from .listing import (
     load_lineage,
     load_summary,
     read_beat_s,
+    read_imported_seq,
     seems_held,
 )
 from .message_sources import make_deletion
@@ -89,6 +90,17 @@ class Fork(NamedTuple):
     session_id: str
     at_seq: int
     """The last step that the fork shares with its parent."""
+
+
+def parse_settings(session_id: str, settings: str) -> SessionSettings:
+    """Return the stored settings of a session. Raises `StoreError` if they are damaged."""
+    try:
+        return SessionSettings.model_validate_json(settings)
+    except ValidationError:
+        raise StoreError(
+            f"The settings of session {session_id} are damaged, so it cannot be opened.",
+            f"See which records are left: sandbur sessions verify {session_id}",
+        ) from None
 
 
 class SessionIndex:
@@ -143,13 +155,7 @@ class SessionIndex:
         )
         if not rows:
             raise self._make_missing_error(session_id)
-        try:
-            return SessionSettings.model_validate_json(rows[0][0])
-        except ValidationError:
-            raise StoreError(
-                f"The settings of session {session_id} are damaged, so it cannot be opened.",
-                f"See which records are left: sandbur sessions verify {session_id}",
-            ) from None
+        return parse_settings(session_id, rows[0][0])
 
     async def claim(
         self, session_id: str, runner: str, known: tuple[int, str], settings: SessionSettings, title: str
@@ -481,6 +487,5 @@ def list_due_runs(database: Database, tenant: str, now: datetime | None = None) 
             make_held_error(session_id, owner).message if seems_held(owner, lease_until, now) else "",
         )
         for session_id, title, status, wake_at, owner, lease_until, last_seq, settings, parent in rows
-        if parent not in due
-        and not is_foreign_at(SessionSettings.model_validate_json(settings).imported_seq, int(last_seq))
+        if parent not in due and not is_foreign_at(read_imported_seq(settings), int(last_seq))
     ]

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, cast
 
 from ...databases.database import Database, insert
 from ...databases.schema import IS_OWNED, WAITS
+from ...errors import StoreError
 from ...process.clock import format_time
 from ...process.identity import is_process_gone
 from .lanes import Lane, parse_lane
@@ -128,5 +129,11 @@ def read_order(database: Database, name: str) -> FleetOrder | None:
     rows = database.query("SELECT value FROM meta WHERE name = ?", (f"{_FLEET}{name}",))
     if not rows:
         return None
-    found = json.loads(rows[0][0])
-    return FleetOrder(cast("Wanted", found["wanted"]), str(found["controller"]), str(found["address"]))
+    try:
+        found = json.loads(rows[0][0])
+        return FleetOrder(cast("Wanted", found["wanted"]), str(found["controller"]), str(found["address"]))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise StoreError(
+            f"The store {database.name} is damaged: what fleet {name} has to do cannot be read.",
+            "Say it again: sandbur fleet up, or sandbur fleet down.",
+        ) from None

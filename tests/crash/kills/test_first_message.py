@@ -26,7 +26,7 @@ def killed_at(command: Command, point: str, *words: str) -> None:
 
 
 def sessions(command: Command, *words: str) -> list[dict[str, Any]]:
-    return json.loads(command.run("sessions", "list", "--json", *words).out)
+    return command.run("sessions", "list", "--json", *words).lines
 
 
 def people_said(command: Command, session_id: str, *words: str) -> list[str]:

@@ -61,7 +61,7 @@ def test_whoever_runs_the_session_dies(tmp_path: Path, point: str) -> None:
             "-p", "begin", "--output-format", "json", SANDBUR_CRASH_AT="request_before_send:2"
         )
         assert first.code == -9
-        (listed,) = json.loads(command.run("sessions", "list", "--json").out)
+        (listed,) = command.run("sessions", "list", "--json").lines
         session_id = listed["id"]
         for words in (("steered",), ("--queue", "queued"), ("steered too",)):
             assert command.run("steer", session_id, *words).code == 0

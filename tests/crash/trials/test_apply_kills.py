@@ -4,7 +4,6 @@
 the command dies, for a longer run than the usual one.
 """
 
-import json
 import os
 import shutil
 import signal
@@ -114,7 +113,7 @@ def test_the_session_of_a_killed_apply_goes_on_like_any_other(command: Command, 
     place = ("-C", str(workspace), "-m", "demo")
     died = command.run("try", "apply", "t1", "--yes", *place, SANDBUR_CRASH_AT=point)
     assert died.code == -signal.SIGKILL, died.err
-    [session] = json.loads(command.run("sessions", "list", "--json").out)
+    [session] = command.run("sessions", "list", "--json").lines
     resumed = command.run("-p", "-r", session["id"])
     assert (resumed.code, list_files(workspace)) == (0, after), resumed.err
 
@@ -161,7 +160,7 @@ def test_a_killed_apply_that_was_taken_back_does_not_go_on(command: Command) -> 
     assert (undone.code, list_files(workspace)) == (0, before), undone.err
     command.run("-p", "-c", *place)
     assert list_files(workspace) == before
-    [session] = json.loads(command.run("sessions", "list", "--json").out)
+    [session] = command.run("sessions", "list", "--json").lines
     assert session["status"] == "done"
     again = command.run("try", "apply", "t1", "--yes", *place)
     assert again.code == 0, again.err

@@ -1,6 +1,5 @@
 """Trials that are killed: while the copy is made, while the run works in it, and while it is removed."""
 
-import json
 import os
 import signal
 import time
@@ -25,7 +24,7 @@ def names_of(command: Command) -> list[str]:
 
 
 def changed_files(command: Command, trial: str) -> list[str]:
-    (found,) = json.loads(command.run("try", "diff", trial, "--json").out)
+    (found,) = command.run("try", "diff", trial, "--json").lines
     return [one["path"] for one in found["files"]]
 
 

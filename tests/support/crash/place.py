@@ -43,6 +43,11 @@ class Ended:
         lines = self.out.splitlines()
         return json.loads(lines[-1]) if lines and lines[-1].startswith("{") else {}
 
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """The JSON objects on stdout, one a line."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
 
 class Cold:
     """A command that was started from the command line, with the interface of `warm_start.Running`."""

@@ -19,6 +19,8 @@ class Proxy:
         self._lines: list[_Line] = []
         self._cut: tuple[bytes, bool] | None = None
         self.was_cut = threading.Event()
+        self.replaced: tuple[bytes, bytes] | None = None
+        """What answers of the server have, and as many bytes that the client gets in its place."""
         self._accept()
 
     def cut_at(self, words: bytes, *, lets_them_pass: bool) -> None:
@@ -148,6 +150,8 @@ class _Line:
             if self._is_muted:  # the server has done it, and the client will not hear of it
                 break
             self._has_answered = True
+            if self._proxy.replaced is not None:
+                data = data.replace(*self._proxy.replaced)
             self._client.sendall(data)
         self._note_cut()
 

@@ -129,4 +129,4 @@ def make_trial_command(tmp_path: Path) -> Command:
 
 
 def list_trials_of(command: Command) -> list[dict[str, str]]:
-    return json.loads(command.run("try", "list", "--json").out)
+    return command.run("try", "list", "--json").lines

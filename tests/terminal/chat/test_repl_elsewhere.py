@@ -1,6 +1,5 @@
 """A chat whose session other processes go on with: it notices, shows what happened, loses no word."""
 
-import json
 import os
 import signal
 import time
@@ -30,7 +29,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 def the_session(command: Command) -> str:
-    (listed,) = json.loads(command.run("sessions", "list", "--json").out)
+    (listed,) = command.run("sessions", "list", "--json").lines
     return str(listed["id"])
 
 

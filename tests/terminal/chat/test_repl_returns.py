@@ -119,7 +119,7 @@ def test_rewind_goes_on_in_front_of_a_message_with_the_message_as_a_draft(
     terminal.keys("-l", " and third")
     terminal.keys("Enter")
     answered(terminal, 3)
-    listed = json.loads(command.run("sessions", "list", "--json").out)
+    listed = command.run("sessions", "list", "--json").lines
     new, old = (json.loads(command.run("sessions", "show", s["id"], "--json").out) for s in listed)
     assert [m["blocks"][0]["text"] for m in new["messages"] if m["origin"] == "person"] == [
         "hello first", "hello second and third",

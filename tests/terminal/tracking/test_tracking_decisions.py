@@ -1,6 +1,5 @@
 """The page of what waits: shown whole, decided by a person at a phone, by nobody else's page."""
 
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -50,7 +49,7 @@ def forms(text: str) -> list[dict[str, str]]:
 
 
 def status(command: Command, session_id: str) -> str:
-    listed = json.loads(command.run("sessions", "list", "--json").out)
+    listed = command.run("sessions", "list", "--json").lines
     return next(one["status"] for one in listed if one["id"] == session_id)
 
 

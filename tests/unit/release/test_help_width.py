@@ -1,6 +1,5 @@
 """Helps and tables fit into windows of 40, 60 and 80 columns, and no word of them is torn."""
 
-import json
 import re
 import subprocess
 
@@ -95,7 +94,7 @@ LISTINGS = [
 @pytest.mark.parametrize("columns", [40, 60, 80])
 def test_tables_fit_into_the_window_of_a_terminal(command: Command, columns: int) -> None:
     command.run("-p", "run echo hi, and tell me at length what that printed", "-m", "demo", "-y")
-    (session,) = json.loads(command.run("sessions", "--json").out)
+    (session,) = command.run("sessions", "--json").lines
     for words in (("sessions",), ("doctor",), ("sessions", "show", session["id"])):
         rows = show_in_window(command, columns, *words)
         # A path, an id, or a command on a line of its own is not broken, so that it can be copied.

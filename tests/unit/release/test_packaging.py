@@ -85,7 +85,7 @@ def test_command_persister_fixture_and_import_work_beside_folders_of_the_same_na
     uses = USES.replace("FOLDER", repr(str(project))).replace("VENV", repr(str(installed)))
     run(installed, project, "python", "-c", uses)
     listed = run(installed, project, "sandbur", "sessions", "list", "--json")
-    session_id = json.loads(listed)[0]["id"]
+    session_id = json.loads(listed.splitlines()[0])["id"]
     run(installed, project, "sandbur", "test", "add", session_id, "--name", "hi")
     (project / "tests" / "test_ours.py").write_text(REPLAYS)
     tested = run(installed, project, "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")

@@ -198,7 +198,7 @@ def test_sessions_are_listed_shown_exported_and_deleted(command: Command) -> Non
     session_id = command.run("-p", "hello there", "-m", "demo", "--output-format", "json").result[
         "session_id"
     ]
-    listed = json.loads(command.run("sessions", "list", "--json").out)
+    listed = command.run("sessions", "list", "--json").lines
     assert [(s["id"], s["title"], s["status"]) for s in listed] == [(session_id, "hello there", "done")]
     assert session_id in command.run("sessions").out
     shown = command.run("sessions", "show", session_id[:8])
@@ -282,7 +282,7 @@ def test_an_answer_that_cannot_be_written_is_an_error_and_not_lost(
     done = shell(
         command, f"{' '.join(command.line('-qp', 'hello', '-m', 'demo'))} --output-format {format} {to}"
     )
-    (session,) = json.loads(command.run("sessions", "list", "--json").out)
+    (session,) = command.run("sessions", "list", "--json").lines
     assert done.returncode == 1
     assert done.stderr.splitlines() == [f"sandbur: {problem}", f"Resume with: sandbur -r {session['id']}"]
     assert not (command.folder / "data" / "crash.log").exists()
@@ -310,7 +310,7 @@ def test_closed_streams_stop_no_run(command: Command, closed: str, code: int) ->
     done = shell(command, f"{' '.join(command.line('-p', 'hello', '-m', 'demo'))} {closed}")
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
-    listed = json.loads(command.run("sessions", "list", "--json").out)
+    listed = command.run("sessions", "list", "--json").lines
     assert [session["status"] for session in listed] == ["done"]
 
 

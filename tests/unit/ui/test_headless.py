@@ -155,7 +155,7 @@ def test_a_call_that_needs_approval_stops_with_3_and_says_how_to_go_on(command: 
     assert ended.out == ""
     assert "run_shell_command\n    $ touch made\n" in ended.err
     assert "sandbur approve " in ended.err
-    session_id = json.loads(command.run("sessions", "--json").out)[0]["id"]
+    session_id = command.run("sessions", "--json").lines[0]["id"]
     assert f"Resume with: sandbur -r {session_id}" in ended.err.splitlines()
     assert not (command.folder / "made").exists()
 
@@ -243,7 +243,7 @@ def test_a_secret_in_an_edit_runs_now_or_not_at_all_and_is_stored_nowhere(comman
 def test_waiting_calls_are_shown_whole_and_harmless(command: Command) -> None:
     program = f"echo harmless; echo {'x' * 300}\nrm -rf precious\x1b[8m"
     ended = command.run("-p", f"run {program}", "-m", "demo")
-    session_id = json.loads(command.run("sessions", "--json").out)[0]["id"]
+    session_id = command.run("sessions", "--json").lines[0]["id"]
     for text in (ended.err, command.run("sessions", "show", session_id).out):
         shown = text.partition("aiting")[2]
         assert f"    $ echo harmless; echo {'x' * 300}\n      rm -rf precious\\x1b[8m\n" in shown

@@ -26,7 +26,7 @@ class AgentsCommand(ActionCommand):
     )  # fmt: skip
     agent: str = word("NAME", "show, new: the name of the agent", nargs="?")
     user: bool = switch("--user", "new: in your own folder, for all projects")
-    json: bool = switch("--json", "list, show: JSON on stdout")
+    json: bool = switch("--json", "list, show: JSON on stdout, one object per line")
 
     def list_words(self, action: str) -> Iterable[tuple[str, str]]:
         return self._load("listing.list_names")() if action == "show" else ()

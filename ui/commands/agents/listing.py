@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,6 +13,7 @@ from ....agent.config.load import load_settings
 from ....agent.config.paths import current_folder
 from ....state.errors import UsageError
 from ...cli.open_session import read_overrides
+from ...headless.json_output import encode
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import one_line, plain
 from .command import AgentsCommand
@@ -25,7 +25,8 @@ async def list_agents(command: AgentsCommand) -> int:
     """Print a line for each agent, including those that are ignored because they are not trusted."""
     agents, notices = _find(command)
     if command.json:
-        put(json.dumps([_summarize(agent) for agent in agents], indent=1, ensure_ascii=False))
+        for agent in agents:
+            put(encode(_summarize(agent)))
     for agent in () if command.json else agents:
         description = one_line(agent.description)
         if len(description) > _MOST_DESCRIPTION:
@@ -49,7 +50,7 @@ async def show_agent(command: AgentsCommand) -> int:
         hint = suggest_names(command.agent, names, "`sandbur agents list` lists them.")
         raise UsageError(f"No file describes an agent `{one_line(command.agent)}` here.", hint)
     if command.json:
-        put(json.dumps(_summarize(agent) | _describe(agent), indent=1, ensure_ascii=False))
+        put(encode(_summarize(agent) | _describe(agent)))
         return 0
     rows = {"name": agent.name, "file": _spell_source(agent), "description": agent.description}
     rows |= dict(_spell_fields(agent))

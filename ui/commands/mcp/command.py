@@ -50,7 +50,7 @@ class McpCommand(ActionCommand):
     allow_decisions: bool = switch(
         "--allow-decisions", "serve: the other agent may approve, deny and settle calls"
     )
-    json: bool = switch("--json", "JSON on stdout")
+    json: bool = switch("--json", "JSON on stdout, one object per line")
 
     def check(self) -> None:
         """Check that the action has the name that it needs, and only flags that belong to it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from ....agent.extensions.mcp.configuration.servers import McpServer
 from ....agent.session.secrets import masker_for
 from ....state.errors import UsageError
 from ...cli.open_session import read_overrides
+from ...headless.json_output import encode
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import one_line
 from .command import McpCommand
@@ -25,7 +25,8 @@ async def list_servers(command: McpCommand) -> int:
     settings = load_settings(read_overrides(command), os.environ)
     mask = masker_for(os.environ, settings.cwd).text
     if command.json:
-        put(json.dumps([_object(server, mask) for server in settings.of("mcp_servers").values()], indent=1))
+        for server in settings.of("mcp_servers").values():
+            put(encode(_object(server, mask)))
     for server in () if command.json else settings.of("mcp_servers").values():
         put("\t".join((server.name, server.table.kind, _where(server, mask), one_line(server.source))))
     for notice in settings.notices:

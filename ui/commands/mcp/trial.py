@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Awaitable, Callable
@@ -15,6 +14,7 @@ from ....agent.config.settings import Settings
 from ....agent.extensions.mcp.mcp_runtime import LazyServers
 from ....state.errors import UsageError
 from ...cli.open_session import read_overrides
+from ...headless.json_output import encode
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import one_line
 from .command import McpCommand
@@ -42,7 +42,8 @@ async def try_servers(command: McpCommand) -> int:
         )
     found = [await _try_server(settings, name) for name in wanted]
     if command.json:
-        put(json.dumps(found, indent=1))
+        for one in found:
+            put(encode(one))
     else:
         for one in found:
             _print(one)

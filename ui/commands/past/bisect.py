@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from ....agent.runtime.runtime import Runtime
 from ....state.errors import UsageError
 from ....state.store.store import Store
 from ...cli.open_session import open_runtime
+from ...headless.json_output import encode
 from ...terminal.drive import StopSignals, exit_code
 from ...terminal.terminal import make_console, put, say
 from ...terminal.text.diffs import Line, color_diff
@@ -69,7 +69,7 @@ async def _bisect(runtime: Runtime, session_id: str, command: BisectCommand) -> 
     for note in _notes(bisector):
         say(note)
     if command.json:
-        put(json.dumps(object_of(report), indent=1))
+        put(encode(object_of(report)))
     else:
         show_report(report)
     return 0 if found.is_exact else 4

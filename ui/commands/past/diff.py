@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
@@ -17,6 +16,7 @@ from ....agent.history.reports.recorded_calls import RecordedCall
 from ....agent.history.timeline import TimelineStep
 from ....state.errors import UsageError
 from ...cli.open_session import open_runtime
+from ...headless.json_output import encode
 from ...terminal.lines import SIGNS, nested_lines
 from ...terminal.terminal import make_console, put
 from ...terminal.text.diffs import Line, color_diff
@@ -32,7 +32,7 @@ async def diff_runs(command: DiffCommand) -> int:
             raise UsageError(f"Both names mean session {left}.", "Name two different ones.")
         found = await runtime.store.database.offload(lambda: compare(runtime.store, left, right))
     if command.json:
-        put(json.dumps(_object(found), indent=1))
+        put(encode(_object(found)))
     elif sys.stdout.isatty():
         show(found)
     else:

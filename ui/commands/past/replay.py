@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -65,7 +64,7 @@ async def replay_run(command: ReplayCommand) -> int:
                     )
             code = 0 if replayed.is_same else 4
             if command.json:
-                put(json.dumps({"type": "replay", **asdict(replayed), "exit_code": code}, indent=1))
+                put(encode({"type": "replay", **asdict(replayed), "exit_code": code}))
             else:
                 _show(store, replayed)
     return code

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from rich.text import Text
 from ....actions.workspace.paths import format_count
 from ....agent.history.reports.stats import RunTally, Stats, Tally, ToolTally, stats_of
 from ...cli.open_session import open_runtime
+from ...headless.json_output import encode
 from ...terminal.terminal import Glyphs, glyphs_for, make_console, put, say
 from ...terminal.text.sanitize import one_line
 from ...terminal.text.times import format_seconds
@@ -195,7 +195,7 @@ async def show_stats(command: StatsCommand) -> int:
     async with open_runtime(command) as runtime:
         found = await runtime.store.database.offload(lambda: stats_of(runtime.store, since))
     if command.json:
-        put(json.dumps(stats_object(found), indent=1))
+        put(encode(stats_object(found)))
     elif not found.sessions:
         say("There is no session" + (" in these days." if since else " yet. Start one: sandbur"))
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -29,6 +28,7 @@ from ....agent.runtime.wiring import gates_of_run, settings_of_session
 from ....state.errors import ConfigError, UsageError
 from ....state.process.clock import format_time
 from ...cli.open_session import open_runtime
+from ...headless.json_output import encode
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import one_line
 from ...terminal.text.wrap import put_wrapped
@@ -58,7 +58,7 @@ async def test_rules(command: PolicyCommand) -> int:
             lambda: run_backtest(past_calls(runtime.store, since), court, mode)
         )
     if command.json:
-        put(json.dumps(_encode_backtest(found, since), indent=1))
+        put(encode(_encode_backtest(found, since)))
         return 0
     for line in _lines(found, since):
         put_wrapped(line)
@@ -74,7 +74,7 @@ async def suggest_rules(command: PolicyCommand) -> int:
         denied = (call for call in past_calls(store) if call.then in ("declined", "refused"))
         found = await store.database.offload(lambda: suggestions(past_calls(store, since), denied, court))
     if command.json:
-        put(json.dumps(_suggestions_object(found, since), indent=1))
+        put(encode(_suggestions_object(found, since)))
     else:
         head, *rules = _list_suggestions(found, since)
         put_wrapped(head, "# ")

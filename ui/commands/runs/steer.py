@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, NamedTuple
 
 from ....agent.graph import next_action
@@ -11,6 +10,7 @@ from ....state.store.sessions.lease import make_held_error
 from ....state.store.store import Store
 from ...cli.open_session import open_runtime
 from ...headless.headless import clean, read_stdin
+from ...headless.json_output import encode
 from ...terminal.terminal import put, say
 from .command import SteerCommand
 
@@ -25,7 +25,7 @@ async def leave_message(command: SteerCommand) -> int:
         [kept] = await runtime.leave_messages(session_id, kind, text)
         run = _run_state(store, session_id)
     if command.json:
-        put(json.dumps(_object(session_id, kind, kept.number, run)))
+        put(encode(_object(session_id, kind, kept.number, run)))
     else:
         say(f"Stored. {run.sentence(session_id, kind)}")
     return 0

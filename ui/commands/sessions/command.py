@@ -36,7 +36,7 @@ class SessionsCommand(ActionCommand):
             ("sandbur sessions --limit 5", "the last five"),
             ("sandbur sessions --all | grep shop", "every session, those of sub-agents too"),
             ("sandbur sessions --children 3f2a", "the sub-agents of a session"),
-            ("sandbur sessions --json | jq -r '.[0].id'", "the newest id"),
+            ("sandbur sessions --json | head -1 | jq -r .id", "the newest id"),
         ), home="session_table.list_sessions"),
         "show": Action("ID", "a session: plan, messages, waiting calls", ("--json", "--steps"), (
             ("sandbur sessions show 3f2a", "the start of an id is enough"),
@@ -66,7 +66,7 @@ class SessionsCommand(ActionCommand):
     action: str = word("|".join(ACTIONS), None, "list", nargs="?", type=one_of(tuple(ACTIONS)))
     session: str = word("ID", f"{ID}; for import: FILE, or - for stdin", nargs="?")
     file: str = word("FILE", "export: the file to write, - is stdout; for rename: TITLE", nargs="?")
-    json: bool = switch("--json", "JSON on stdout")
+    json: bool = switch("--json", "JSON on stdout; a list: one object per line")
     limit: int = flag(
         "--limit", f"list: the newest N (default {MOST_LISTED})", MOST_LISTED, type=count, metavar="N"
     )

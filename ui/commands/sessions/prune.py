@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -22,6 +21,7 @@ from ....state.maintenance.prune import (
 )
 from ....state.store.store import Store
 from ...cli.open_session import open_runtime
+from ...headless.json_output import encode
 from ...terminal.live import ProgressLine
 from ...terminal.standard_output import exit_on_signals
 from ...terminal.terminal import put, say
@@ -43,7 +43,7 @@ async def prune_sessions(command: SessionsCommand) -> int:
             busy: set[str] = set() if command.dry_run else _delete(store, plan, runtime.settings.home)
     goes = [choice for choice in plan.goes if choice[0].id not in busy]
     if command.json:
-        put(json.dumps(_object(goes, plan.stays + len(busy), command.dry_run), indent=1))
+        put(encode(_object(goes, plan.stays + len(busy), command.dry_run)))
     else:
         for line in _list_lines(goes):
             put(line)

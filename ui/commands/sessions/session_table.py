@@ -6,7 +6,6 @@ import json
 import os
 import re
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from itertools import islice
@@ -151,13 +150,9 @@ class _Counted:
 
 
 def _print_json(sessions: Iterable[_Listed]) -> None:
-    """Print the sessions as a JSON array, one element at a time."""
-    before = "["
+    """Print the sessions as JSON, one object a line."""
     for session, sub_agents in sessions:
-        found = {**asdict(session), "sub_agents": sub_agents}
-        put(f"{before}\n{textwrap.indent(json.dumps(found, indent=1), ' ')}", end="")
-        before = ","
-    put("[]" if before == "[" else "\n]")
+        put(json.dumps({**asdict(session), "sub_agents": sub_agents}))
 
 
 def _cells(listed: _Listed) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ from ....state.store.sessions.deaths import PARKED
 from ....state.store.sessions.family import count_children
 from ...cli.open_session import open_runtime
 from ...headless.headless import clean
-from ...headless.json_output import pending_objects, plan_objects
+from ...headless.json_output import encode, pending_objects, plan_objects
 from ...terminal.lines import plan_lines, step_lines, step_objects, title, usage_text, waiting_lines
 from ...terminal.terminal import Glyphs, glyphs_for, make_console, put, say
 from ...terminal.text.sanitize import one_entry, one_line, plain
@@ -173,7 +172,7 @@ async def show_session(command: SessionsCommand) -> int:
         is_parked = view.summary.status == PARKED
         parked = [runtime.store.index.load_deaths(view.summary.id).reason] if is_parked else []
     if command.json:
-        put(json.dumps({**view_object(view, waiting, nested, parked), "sub_agents": sub_agents}, indent=1))
+        put(encode({**view_object(view, waiting, nested, parked), "sub_agents": sub_agents}))
     else:
         put("\n".join(_fit("\n".join(view_lines(view, waiting, nested, sub_agents, parked)).split("\n"))))
     return 0
@@ -195,7 +194,8 @@ async def _show_steps(command: SessionsCommand) -> int:
         session_id = runtime.store.find(command.session)
         steps = list_timeline(runtime.store.database, session_id)
     if command.json:
-        put(json.dumps(step_objects(steps), indent=1))
+        for step in step_objects(steps):
+            put(encode(step))
     elif steps:
         put("\n".join(step_lines(steps, session_id)))
     return 0
@@ -224,7 +224,7 @@ async def rename_session(command: SessionsCommand) -> int:
         masked = masker_for(runtime.env, runtime.settings.cwd).text(clean(command.file))
         kept = runtime.store.rename(session_id, masked)
     if command.json:
-        put(json.dumps({"id": session_id, "title": kept}))
+        put(encode({"id": session_id, "title": kept}))
     else:
         say(f"The title of session {session_id} is now: {one_line(kept)}")
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -13,6 +12,7 @@ from rich.table import Table
 from ....agent.history.reports.content_checks import check_contents
 from ....state.maintenance.verify import Audit, AuditedCall, Breach, audit
 from ...cli.open_session import open_runtime
+from ...headless.json_output import encode
 from ...terminal.live import ProgressLine
 from ...terminal.standard_output import exit_on_signals
 from ...terminal.terminal import make_console, put, say
@@ -34,7 +34,7 @@ async def verify_session(command: SessionsCommand) -> int:
             contents = check_contents(store, lineage)
     problems = [problem for one in contents for problem in one.problems]
     if command.json:
-        put(json.dumps(_object(session_id, found, problems), indent=1))
+        put(encode(_object(session_id, found, problems)))
     else:
         for breach in found.breaches:
             put(breach_line(breach, session_id))
@@ -54,7 +54,8 @@ def breach_line(breach: Breach, session_id: str) -> str:
     """Describe a breach in one line; the session is named if it is not `session_id`."""
     where = f"record {breach.record}" if breach.record >= 0 else "the records"
     if breach.table:
-        where += f", {_NOUNS[breach.table]} {one_line(breach.place)}"
+        noun = _NOUNS.get(breach.table, "record")
+        where += f", {noun} {one_line(breach.place)}"
     if breach.call_id:
         where += f" of {one_line(breach.call_id)}"
     if breach.session_id != session_id:

@@ -34,7 +34,7 @@ class ConfigCommand(Command):
     key: str = word("KEY", "get, set, unset: such as model, or aliases.NAME", nargs="?")
     value: str | None = word("VALUE", "set: as in its SANDBUR_* variable", None, nargs="?")
     project: bool = switch("--project", "set, unset: in the configuration of this folder's project")
-    json: bool = switch("--json", "list, get: JSON on stdout")
+    json: bool = switch("--json", "list, get: JSON on stdout, one object per line")
 
     def check(self) -> None:
         needs_key = self.action in ("get", "set", "unset")

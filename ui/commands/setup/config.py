@@ -20,6 +20,7 @@ from ....agent.extensions.extension import load
 from ....agent.extensions.registry import list_shipped
 from ....state.errors import UsageError
 from ...cli.open_session import read_overrides
+from ...headless.json_output import encode
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import one_line
 from .command import ConfigCommand
@@ -70,7 +71,8 @@ def _list(command: ConfigCommand) -> None:
     settings = _load(command)
     rows = [row for row in SETTINGS if row.about]
     if command.json:
-        put(json.dumps([_object(settings, row) for row in rows], indent=2, ensure_ascii=False))
+        for row in rows:
+            put(encode(_object(settings, row)))
         return
     width = max(len(row.key) for row in rows)
     for row in rows:
@@ -100,7 +102,7 @@ def _show(settings: Settings, row: Setting, entry: str, as_json: bool) -> None:
             )
         value = cast("dict[str, Any]", value)[entry]
     if as_json:
-        put(json.dumps(value, ensure_ascii=False))
+        put(encode({**_object(settings, row), "entry": entry or None, "value": value}))
         return
     for line in _lines(value):
         put(one_line(line))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -15,6 +14,7 @@ from ....agent.extensions.extension import load
 from ....agent.extensions.registry import extensions
 from ....state.errors import SandburError
 from ...cli.open_session import read_overrides
+from ...headless.json_output import encode
 from ...terminal.terminal import glyphs_for, make_console, put
 from ...terminal.text.sanitize import one_line
 from ...terminal.text.wrap import hanging
@@ -35,7 +35,7 @@ async def check_installation(command: DoctorCommand) -> int:
             _print(finding)
     failed = any(finding.verdict == "bad" for finding in found)
     if command.json:
-        put(json.dumps({"ok": not failed, "findings": [asdict(one) for one in found]}, indent=1))
+        put(encode({"ok": not failed, "findings": [asdict(one) for one in found]}))
     return int(failed)
 
 

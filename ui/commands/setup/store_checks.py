@@ -14,6 +14,7 @@ from ....actions.workspace.paths import format_count, format_size
 from ....agent.config.settings import Settings
 from ....agent.runtime.cleanup import size_of, strays
 from ....state.errors import SandburError
+from ....state.maintenance.damaged_rows import DamagedRow, find_damaged_rows
 from ....state.maintenance.verify import Breach, audit_all
 from ....state.store.seals import find_key, key_path, name_maker
 from ....state.store.sessions.sealed_limits import list_changed_limits, make_limit_error
@@ -22,6 +23,7 @@ from ....state.store.store import Store
 from ...cli.open_session import tell_notice
 from ...terminal.live import ProgressLine
 from ...terminal.standard_output import exit_on_signals
+from ...terminal.text.sanitize import one_line
 from ..sessions.verify import breach_line
 from .installation_checks import Finding
 
@@ -56,8 +58,11 @@ def _store_findings(store: Store, settings: Settings) -> Iterator[Finding]:
     sessions = {summary.id: summary.parent_id for summary in store.sessions()}
     count = format_count(len(sessions), "session")
     with exit_on_signals():
-        damaged = list(_records(store, sessions, shows_progress=not settings.plain))
-    damaged += _changed_limits(store)
+        damaged = [
+            *_records(store, sessions, shows_progress=not settings.plain),
+            *_row_findings(find_damaged_rows(store.database)),
+            *_changed_limits(store),
+        ]
     unwritable = list(_check_writing(store, settings))
     verdict = "cannot be written" if unwritable else "intact"
     verdict = "damaged" if problems or any(f.verdict == "bad" for f in damaged) else verdict
@@ -93,6 +98,21 @@ def _breach_findings(session_id: str, breaches: list[Breach]) -> Iterator[Findin
     if rest := breaches[_MOST_NAMED:]:
         verdict = "note" if all(breach.is_set_aside for breach in rest) else "bad"
         yield Finding(verdict, "session", f"{session_id[:8]}: {len(rest)} more problems", fix)
+
+
+def _row_findings(found: Iterator[DamagedRow]) -> Iterator[Finding]:
+    """Yield a finding for each damaged row that belongs to no chain, up to a number."""
+    fix = "restore the store from a backup, or delete what is damaged"
+    for count, row in enumerate(found):
+        if count == _MOST_NAMED:
+            yield Finding("bad", "store", "more rows are damaged", fix)
+            return
+        if row.table == "heads" and row.problem.startswith("title:"):
+            fix_title = f"sandbur sessions rename {shlex.quote(row.key)} TITLE"
+            yield Finding("bad", "session", f"{row.key[:8]}: its title is not what was written", fix_title)
+        else:
+            detail = f"{row.table}, {one_line(row.key)}: {one_line(row.problem)}"
+            yield Finding("bad", "store", detail, fix)
 
 
 def _key(settings: Settings) -> Finding:

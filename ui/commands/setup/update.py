@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 from ....agent.runtime.version import VERSION
 from ....state.process.installation import read_installer, read_origin
 from ...cli.grammar import Command, switch
+from ...headless.json_output import encode
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import plain
 
@@ -46,7 +47,7 @@ class UpdateCommand(Command):
         update = find_update(this_place())
         newer = look_up(update) if self.check_newer else None
         if self.json:
-            put(json.dumps({"version": VERSION, **update._asdict(), "newer": newer}, indent=1))
+            put(encode({"version": VERSION, **update._asdict(), "newer": newer}))
             return 0
         say(f"Sandbur {VERSION} was installed {update.origin}. This command updates it:")
         put(update.command)

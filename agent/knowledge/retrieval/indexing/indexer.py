@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
+from .....actions.workspace.paths import describe_error
 from .....actions.workspace.tree import FileFilter, list_search_files
 from .....state.errors import UsageError
 from .....state.process.cancellation import run_in_thread
@@ -243,7 +244,7 @@ def _why_left_out(there: Path) -> str:
     try:
         exists = there.exists()
     except OSError as error:
-        return f"it cannot be read: {error.strerror}"
+        return f"it cannot be read: {describe_error(error)}"
     if not exists:
         return "it is gone; `sandbur index remove` removes its chunks"
     return "" if os.access(there, os.R_OK) else "it cannot be read: check its permissions"

@@ -72,7 +72,7 @@ def test_a_new_agent_of_the_project_counts_after_trust_and_is_never_written_over
     listed = command.run("agents", "list")
     assert listed.out == f"tester\tlab/small\t{path} (not trusted)\tRuns the tests\n"
     assert "are not trusted. The chat asks about them." in listed.err
-    (one,) = json.loads(command.run("agents", "list", "--json").out)
+    (one,) = command.run("agents", "list", "--json").lines
     assert one == {
         "name": "tester",
         "description": "Runs the tests",
@@ -156,4 +156,4 @@ def test_without_agents_the_next_step_is_named(tmp_path: Path) -> None:
     ended = Command(tmp_path).run("agents", "list")
     assert (ended.code, ended.out) == (0, "")
     assert "Write one: sandbur agents new NAME" in ended.err
-    assert json.loads(Command(tmp_path).run("agents", "list", "--json").out) == []
+    assert Command(tmp_path).run("agents", "list", "--json").lines == []

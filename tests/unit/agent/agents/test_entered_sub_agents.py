@@ -2,7 +2,6 @@
 that of its parent."""
 
 import asyncio
-import json
 from typing import Any
 
 import pytest
@@ -210,8 +209,8 @@ def test_the_command_opens_a_sub_agent_with_the_agent_of_its_parent_and_says_who
 ) -> None:
     (command.folder / "shop.py").write_text(PROGRAM)
     first = command.run("-p", "go", "--agent", "shop:shop", "--output-format", "json").result
-    found = command.run("sessions", "--children", first["session_id"], "--json").out
-    (child,) = [one["id"] for one in json.loads(found)]
+    found = command.run("sessions", "--children", first["session_id"], "--json")
+    (child,) = [one["id"] for one in found.lines]
     for words in (("--agent", "shop:shop"), ()):
         ended = command.run("-p", "-r", child, "again", *words)
         assert ended.out.strip() == "3 m, again"

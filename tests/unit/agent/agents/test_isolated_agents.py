@@ -79,7 +79,7 @@ def test_the_parent_gets_the_difference_and_the_folder_stays(command: Command, w
     assert "-one" in text
     assert "+ONE" in text
     assert list_files(workspace) == {"one.txt": "one\n"}
-    [trial] = json.loads(command.run("try", "list", "--json").out)
+    [trial] = command.run("try", "list", "--json").lines
     assert trial["state"] == "ended"
     assert f"sandbur try apply {trial['id']}" in text
     applied = command.run("try", "apply", trial["id"], "--yes", "-C", str(workspace), "-m", "demo")
@@ -151,7 +151,7 @@ def test_the_copy_survives_a_kill_and_the_sub_agent_goes_on_in_it(command: Comma
             *line, "-p", "go", "-C", str(workspace), SANDBUR_CRASH_AT="tool_ran:2", **environment(server)
         )
         assert died.code == -9, died.err
-        [session] = json.loads(command.run("sessions", "list", "--json").out)
+        [session] = command.run("sessions", "list", "--json").lines
         resumed = command.run(*line, "-p", "-r", session["id"], **environment(server))
     assert "it changed 2 files" in resumed.result["result"]
     assert list_files(workspace) == {"one.txt": "one\n"}

@@ -18,7 +18,7 @@ def talk(command: Command, *words: str) -> str:
 
 
 def steps(command: Command, session_id: str) -> int:
-    return len(json.loads(command.run("sessions", "show", session_id, "--steps", "--json").out))
+    return len(command.run("sessions", "show", session_id, "--steps", "--json").lines)
 
 
 def same(command: Command, session_id: str) -> Ended:

@@ -20,7 +20,7 @@ def talk(command: Command, *words: str) -> str:
 
 
 def steps(command: Command, session_id: str) -> list[Any]:
-    return json.loads(command.run("sessions", "show", session_id, "--steps", "--json").out)
+    return command.run("sessions", "show", session_id, "--steps", "--json").lines
 
 
 def messages(command: Command, session_id: str) -> list[Any]:
@@ -174,7 +174,7 @@ def test_what_would_break_a_history_cannot_be_set(command: Command, edit: str, p
     assert (ended.code, ended.out) == (2, "")
     assert problem in ended.err
     assert len(ended.err.splitlines()) == 1
-    assert len(json.loads(command.run("sessions", "list", "--json").out)) == 1
+    assert len(command.run("sessions", "list", "--json").lines) == 1
 
 
 def test_a_fork_brings_the_files_of_then_back(command: Command) -> None:

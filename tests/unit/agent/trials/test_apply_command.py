@@ -49,15 +49,15 @@ def test_it_applies_the_newest_trial_and_an_undo_takes_it_back(command: Command,
     ended = run(command, "apply", "--yes")
     assert (ended.code, list_files(workspace)) == (0, NEW), ended.err
     assert ended.out == "Applied the trial t1: 1 file added, 1 file changed, 1 file removed.\n"
-    [trial] = json.loads(run(command, "list", "--json").out)
+    [trial] = run(command, "list", "--json").lines
     assert trial["state"] == "applied"
-    [session] = json.loads(command.run("sessions", "list", "--json").out)
+    [session] = command.run("sessions", "list", "--json").lines
     assert session["title"] == "Apply trial t1"
     again = run(command, "apply", "--yes")
     assert (again.code, again.out.splitlines()[-1]) == (0, "3 files had the new content already.")
     undone = run(command, "undo", "--yes")
     assert (undone.code, list_files(workspace)) == (0, OLD), undone.err
-    [trial] = json.loads(run(command, "list", "--json").out)
+    [trial] = run(command, "list", "--json").lines
     assert trial["state"] == "ended"
     assert run(command, "undo", "--yes").code == 2
     assert run(command, "apply", "--yes").code == 0
@@ -108,7 +108,7 @@ def test_a_protected_place_waits_for_an_approval(command: Command, tmp_path: Pat
     waits = run(command, "apply", "--yes")
     assert (waits.code, list_files(workspace)) == (3, {})
     assert "protected place" in waits.err
-    [session] = json.loads(command.run("sessions", "list", "--json").out)
+    [session] = command.run("sessions", "list", "--json").lines
     approved = command.run("approve", session["id"], "--all")
     assert approved.code == 0, approved.err
     assert list_files(workspace) == {".sandbur/config.toml": "mode = 'yolo'\n"}
@@ -153,7 +153,7 @@ def test_bad_input_gets_one_sentence(
 
 async def test_undo_in_the_session_of_an_apply_takes_it_back(command: Command, workspace: Path) -> None:
     run(command, "apply", "--yes", "-m", "demo")
-    [session] = json.loads(command.run("sessions", "list", "--json").out)
+    [session] = command.run("sessions", "list", "--json").lines
     env = {**command.env, "HOME": str(command.folder)}
     async with slash_desk(workspace, resume=session["id"], env=env) as desk:
         desk.picks = ["y"]
@@ -233,7 +233,7 @@ def test_a_damaged_trial_can_be_dropped_and_nothing_else_goes(command: Command, 
 
 def test_the_drop_of_an_applied_trial_says_how_to_take_it_back(command: Command, workspace: Path) -> None:
     run(command, "apply", "--yes", "-m", "demo")
-    [session] = json.loads(command.run("sessions", "list", "--json").out)
+    [session] = command.run("sessions", "list", "--json").lines
     dropped = run(command, "drop", "--yes")
     assert f"What it applied stays. /undo takes it back in: sandbur -r {session['id']}" in dropped.err
 

@@ -27,7 +27,7 @@ def trial_of(command: Command, task: str, *words: str) -> str:
 
 
 def files_of(command: Command, trial: str) -> dict[str, str]:
-    (found,) = json.loads(command.run("try", "diff", trial, "--json").out)
+    (found,) = command.run("try", "diff", trial, "--json").lines
     return {one["path"]: one["kind"] for one in found["files"]}
 
 

@@ -69,7 +69,7 @@ def test_without_a_yes_nothing_is_imported_and_the_settings_are_shown(here: Comm
     assert (ended.code, ended.out) == (2, "")
     for said in (str(here.folder), "demo", rule, "run_shell_command(rm *)", "characters", "--yes"):
         assert said in ended.err
-    assert json.loads(there.run("sessions", "list", "--json").out) == []
+    assert there.run("sessions", "list", "--json").lines == []
 
 
 def test_a_rule_is_shown_whole_and_safely_however_long_it_is(here: Command, there: Command) -> None:
@@ -370,7 +370,7 @@ def test_the_files_of_a_fork_are_named_before_they_are_changed(here: Command) ->
     assert f"restored: {file}" in ended.err
     assert "Add --yes." in ended.err
     assert file.read_text() == "after\n"
-    assert len(json.loads(here.run("sessions", "list", "--json").out)) == 1
+    assert len(here.run("sessions", "list", "--json").lines) == 1
 
 
 @pytest.mark.parametrize("form", ["{outside}", "{inside}/../outside", "{inside}/link/outside", "../outside"])
@@ -382,7 +382,7 @@ def test_the_files_of_a_fork_stay_inside_of_its_folder(
     (here.folder / "link").symlink_to(tmp_path)
     path = form.format(outside=outside, inside=here.folder)
     assert take(there, forged(edited, file_changes(path)), "--yes").code == 0
-    (session,) = json.loads(there.run("sessions", "list", "--json").out)
+    (session,) = there.run("sessions", "list", "--json").lines
     ended = there.run("fork", session["id"], "--at", "0", "--files", "--yes")
     assert ended.code == 0, ended
     assert "unchanged:" in ended.err
@@ -400,7 +400,7 @@ def test_the_files_of_a_fork_stay_inside_of_the_folder_that_is_named(
             line["settings"] |= {"cwd": "/", "add_dirs": ["/"]}
 
     assert take(there, forged(edited, everywhere), "--yes").code == 0
-    (session,) = json.loads(there.run("sessions", "list", "--json").out)
+    (session,) = there.run("sessions", "list", "--json").lines
     (tmp_path / "named").mkdir()
     words = ("fork", session["id"], "--at", "0", "--files", "--yes")
     ended = there.run(*words, "-C", str(tmp_path / "named"))
@@ -417,7 +417,7 @@ def test_a_file_that_comes_back_lends_nobody_its_owners_rights(
         take(there, forged(edited, file_changes(f"{here.folder}/tool", before_mode=0o6755)), "--yes").code
         == 0
     )
-    (session,) = json.loads(there.run("sessions", "list", "--json").out)
+    (session,) = there.run("sessions", "list", "--json").lines
     there.run("fork", session["id"], "--at", "0", "--files", "--yes")
     assert stat.S_IMODE((here.folder / "tool").stat().st_mode) == 0o755
 

@@ -30,7 +30,7 @@ def age(command: Command, session_id: str, days: int) -> None:
 
 def left(command: Command) -> list[str]:
     """Return the sessions that are there, newest first."""
-    return [session["id"] for session in json.loads(command.run("sessions", "list", "--json").out)]
+    return [session["id"] for session in command.run("sessions", "list", "--json").lines]
 
 
 def pruned(command: Command, *words: str) -> Any:

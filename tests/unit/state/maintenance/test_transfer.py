@@ -135,7 +135,7 @@ def test_a_damaged_file_is_refused_with_the_number_of_the_line(here: Command, th
         assert ended.code == 2, (what, ended.err)
         assert problem in ended.err, what
         assert len(ended.err.splitlines()) == 1, what
-    assert json.loads(there.run("sessions", "list", "--json").out) == []
+    assert there.run("sessions", "list", "--json").lines == []
     assert import_lines(there, lines).code == 0
 
 

@@ -1,6 +1,5 @@
 """What sessions are called: by their first message, until a person says otherwise."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -85,7 +84,7 @@ def test_the_command_renames_a_session(command: Command) -> None:
     ended = command.run("-p", "hello there", "-m", "demo", "--output-format", "json")
     session_id = ended.result["session_id"]
     assert "is now: my work" in command.run("sessions", "rename", session_id[:8], "my work").err
-    listed = json.loads(command.run("sessions", "list", "--json").out)
+    listed = command.run("sessions", "list", "--json").lines
     assert [one["title"] for one in listed] == ["my work"]
     assert command.run("sessions", "rename", session_id).code == 2
     assert command.run("sessions", "rename", session_id, " ").code == 2

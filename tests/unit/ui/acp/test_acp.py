@@ -228,7 +228,7 @@ async def test_a_question_that_is_cancelled_stays_open_and_a_message_starts_some
         await editor.until(lambda: editor.asked)
         await editor.agent.cancel(session_id=session_id)
         assert (await asking).stop_reason == "cancelled"
-        assert len(json.loads(command.run("sessions", "list", "--json").out)) == 1
+        assert len(command.run("sessions", "list", "--json").lines) == 1
         answered = await editor.prompt(session_id, "run pwd")
         assert answered.stop_reason == "end_turn"
     assert effects(command) == 0
@@ -383,5 +383,5 @@ def test_stdout_holds_the_protocol_alone_and_its_end_of_stdin_ends_everything(co
     process.stdout.close()
     assert process.stderr is not None
     process.stderr.close()
-    (listed,) = json.loads(command.run("sessions", "list", "--json").out)
+    (listed,) = command.run("sessions", "list", "--json").lines
     assert listed["status"] == "interrupted"

@@ -72,7 +72,7 @@ def test_what_cannot_be_sent_is_refused_and_nothing_is_begun(
     ended = at.run("-p", "look", "-m", CHAT, *words)
     assert ended.code == 2
     assert problem in ended.err
-    assert json.loads(at.run("sessions", "list", "--json").out) == []
+    assert at.run("sessions", "list", "--json").lines == []
 
 
 def test_a_server_that_takes_no_pictures_leaves_a_session_that_goes_on(at: Command) -> None:
@@ -91,7 +91,7 @@ def test_a_kill_around_the_message_loses_its_picture_with_it_or_not_at_all(at: C
         words = ("-p", "look", "--attach", "a.png", "-m", CHAT)
         killed = at.run(*words, SANDBUR_CRASH_AT=point)
         assert killed.code == -signal.SIGKILL
-        found = json.loads(at.run("sessions", "list", "--json").out)
+        found = at.run("sessions", "list", "--json").lines
         if point.startswith("store_in"):
             assert found == []
             continue
@@ -109,7 +109,7 @@ def test_a_kill_between_results_keeps_the_picture_of_the_one_that_ended(
     for server in served(at, calls(*reads), say("two squares")):
         killed = at.run("-p", "look", "-m", MODELS[wire], "-y", SANDBUR_CRASH_AT=point)
         assert killed.code == -signal.SIGKILL, killed.err
-        [found] = json.loads(at.run("sessions", "list", "--json").out)
+        [found] = at.run("sessions", "list", "--json").lines
         ended = at.run("-p", "-r", found["id"], *JSON)
         assert (ended.code, ended.result["result"]) == (0, "two squares"), ended.err
         raw = server.requests[-1].raw

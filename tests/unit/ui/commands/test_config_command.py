@@ -1,6 +1,5 @@
 """`sandbur config`, and the page that lists every key."""
 
-import json
 from pathlib import Path
 
 from support.commands.command import Command
@@ -15,7 +14,7 @@ def test_what_is_set_counts_is_listed_with_its_source_and_is_taken_out_again(com
     own = command.folder / ".config/sandbur/config.toml"
     done = command.run("config", "set", "max_turns", "7")
     assert (done.code, done.out, done.err) == (0, "", f"Set max_turns in {own}.\n")
-    listed = {one["key"]: one for one in json.loads(command.run("config", "list", "--json").out)}
+    listed = {one["key"]: one for one in command.run("config", "list", "--json").lines}
     assert list(listed) == [row.key for row in KEYS]
     assert (listed["max_turns"]["value"], listed["max_turns"]["sources"]) == (7, [str(own)])
     assert f"max_turns           7   ({own})" in command.run("config").out
@@ -24,7 +23,7 @@ def test_what_is_set_counts_is_listed_with_its_source_and_is_taken_out_again(com
     assert command.run("config", "get", "max_turns").out == "8\n"
     assert command.run("config", "unset", "max_turns").code == 0
     assert command.run("config", "unset", "max_turns").code == 1
-    assert command.run("config", "get", "max_turns", "--json").out == "null\n"
+    assert command.run("config", "get", "max_turns", "--json").result["value"] is None
 
 
 def test_a_project_is_changed_where_it_is_the_persons_own(command: Command) -> None:

@@ -28,7 +28,7 @@ def persons(request: Request) -> list[str]:
 
 
 def session_of(command: Command) -> str:
-    (listed,) = json.loads(command.run("sessions", "list", "--json").out)
+    (listed,) = command.run("sessions", "list", "--json").lines
     return str(listed["id"])
 
 

@@ -101,7 +101,7 @@ class MemoryCommand(ActionCommand):
     scope: str = flag("--scope", "user | project[:DIR] | agent:NAME", "", metavar="SCOPE")
     all: bool = switch("--all", "list: those that were corrected or forgotten, too")
     limit: int = flag("--limit", "list, search: at most N facts", 0, type=count, metavar="N")
-    json: bool = switch("--json", "list, search, show, review, trace: JSON on stdout")
+    json: bool = switch("--json", "list, search, show, review, trace: JSON on stdout, one object per line")
     kind: str = flag("--kind", "add: what it is, such as rule or preference", "fact", metavar="KIND")
     path: str = flag(
         "--path", "add: the file that the model sees it as, such as tests.md", "", metavar="NAME"

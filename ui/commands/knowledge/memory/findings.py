@@ -22,11 +22,14 @@ def find_problems(settings: Settings) -> Iterator[Finding]:
     try:
         rows = open_facts(store).rows
         missing, foreign = rows.count_without_document(), rows.count_foreign_documents()
+        unreadable = rows.count_unreadable()
     except SandburError as error:
         yield Finding("bad", "memory", error.message, error.hint)
         return
     finally:
         store.close()
+    if unreadable:
+        yield Finding("bad", "memory", f"facts that are damaged and left out: {unreadable:,}", _FIX)
     if missing:
         yield Finding("bad", "memory", f"facts that no search finds: {missing:,}", _FIX)
     if foreign:

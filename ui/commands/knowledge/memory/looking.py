@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -14,6 +13,7 @@ from .....agent.session.secrets import masker_for
 from .....state.memory.facts import Fact, FactScope
 from .....state.store.store import Store
 from ....cli.open_session import open_runtime
+from ....headless.json_output import encode
 from ....terminal.terminal import put, say
 from ....terminal.text.sanitize import plain
 from ....terminal.text.wrap import put_wrapped
@@ -86,7 +86,7 @@ async def show_fact(command: MemoryCommand) -> int:
         derived = [*filter(memories.holds, every)]
     if command.json:
         more = {"history": [one.model_dump() for one in history], "derived": [one.id for one in derived]}
-        put(json.dumps({**make_object(fact), **more}, ensure_ascii=False))
+        put(encode({**make_object(fact), **more}))
         return 0
     for line in describe_fact(fact, history, derived, len(every) - len(derived)):
         put(line)
@@ -98,4 +98,4 @@ def print_facts(facts: Sequence[Fact], as_json: bool) -> None:
     for line in () if as_json else list_rows(facts):
         put_wrapped(plain(line))
     for fact in facts if as_json else ():
-        put(json.dumps(make_object(fact), ensure_ascii=False))
+        put(encode(make_object(fact)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import cast
 
@@ -14,6 +13,7 @@ from .....state.memory.fact_store import find_similar
 from .....state.memory.facts import Fact, shorten_id
 from ....chat.decisions.questions import OneKey
 from ....cli.open_session import open_runtime
+from ....headless.json_output import encode
 from ....terminal.terminal import is_interactive, put, say
 from ....terminal.text.sanitize import plain
 from .command import MemoryCommand
@@ -32,7 +32,7 @@ async def review_proposals(command: MemoryCommand) -> int:
         waiting = memories.list_proposals(select_scopes(memories, command.scope))
         if command.json:
             for proposal in waiting:
-                put(json.dumps(_make_proposal(memories, proposal), ensure_ascii=False))
+                put(encode(_make_proposal(memories, proposal)))
             return 0
         if not waiting:
             say(_NONE)

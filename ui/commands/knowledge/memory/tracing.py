@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from operator import attrgetter
 
@@ -12,6 +11,7 @@ from .....state.memory.facts import Fact, parse_message_id
 from .....state.memory.origins import FactOrigin
 from .....state.store.recording import find_result, list_messages, load_messages
 from .....state.store.store import Store
+from ....headless.json_output import encode
 from ....terminal.terminal import put
 from ....terminal.text.sanitize import one_line, plain
 from .command import MemoryCommand
@@ -27,7 +27,7 @@ async def trace_fact(command: MemoryCommand) -> int:
     async with open_memory_and_store(command) as (memories, store):
         fact = memories.find(command.words[0])
         if command.json:
-            put(json.dumps(_make_trace(memories, store, fact), ensure_ascii=False))
+            put(encode(_make_trace(memories, store, fact)))
             return 0
         for line in describe_trace(memories, store, fact):
             put(line)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -31,6 +30,7 @@ from .....agent.sdk.loading import open_named_agent
 from .....state.errors import UsageError
 from .....state.store.store import Store
 from ....cli.open_session import read_overrides, tell_notice
+from ....headless.json_output import encode
 from ....terminal.drive import StopSignals, exit_code
 from ....terminal.terminal import put, say
 from ....terminal.text.sanitize import one_line, plain
@@ -188,7 +188,7 @@ def _report(command: EvalCommand, ended: EvaluationRun | str) -> None:
 
 def _show(command: EvalCommand, result: EvaluationResult) -> None:
     if command.json:
-        put(json.dumps(result.to_json(), indent=1, ensure_ascii=False))
+        put(encode(result.to_json()))
     else:
         for line in list_lines(result, window_cells()):
             put_wrapped(plain(line))

@@ -33,7 +33,7 @@ class PlanCommand(RunCommand):
     approve: bool = switch("--approve", "use: approve the plan with all that it may do")
     resume: str = flag("--resume", f"use: in the session with this {ID}", "", metavar="ID")
     user: bool = switch("--user", "save: in your own folder, for all projects")
-    json: bool = switch("--json", "list, show: JSON on stdout")
+    json: bool = switch("--json", "list, show: JSON on stdout, one object per line")
 
     async def run(self) -> int:
         return await self._load(self.ACTIONS[self.action].home)(self)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +23,7 @@ from .....agent.review.plans.saved_plans import (
 from .....state.conversation.approved_plan import ApprovedPlan
 from ....cli.open_session import open_runtime, read_overrides
 from ....headless.headless import run_to_end, warn
+from ....headless.json_output import encode
 from ....terminal.terminal import put, say
 from ....terminal.text.sanitize import one_line, plain
 from .command import PlanCommand
@@ -37,7 +37,8 @@ async def list_plans(command: PlanCommand) -> int:
     """Print a line for each saved plan: its name, its goal and its file."""
     found = find_plans(_find_folder(command), os.environ)
     if command.json:
-        put(json.dumps([_to_json(one) for one in found.plans.values()], indent=1, ensure_ascii=False))
+        for one in found.plans.values():
+            put(encode(_to_json(one)))
     for one in () if command.json else found.plans.values():
         put("\t".join((one.name, describe_goal(one), one_line(str(one.path)))))
     for notice in found.notices:
@@ -51,7 +52,7 @@ async def show_plan(command: PlanCommand) -> int:
     """Print the text of a saved plan."""
     saved = find_saved(command.plan, _find_folder(command), os.environ)
     if command.json:
-        put(json.dumps({**_to_json(saved), "text": saved.text}, indent=1, ensure_ascii=False))
+        put(encode({**_to_json(saved), "text": saved.text}))
         return 0
     put(plain(saved.text.rstrip("\n")))
     say(one_line(str(saved.path)))

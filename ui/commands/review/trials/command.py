@@ -46,7 +46,7 @@ class TryCommand(ChatCommand):
     merge: bool = switch("--merge", "apply: join both changes of files that changed meanwhile")
     skip_conflicts: bool = switch("--skip-conflicts", "apply: leave out files that changed meanwhile")
     yes: bool = switch("--yes", "apply, undo, drop: without a question")
-    json: bool = switch("--json", "list, diff: JSON on stdout")
+    json: bool = switch("--json", "list, diff: JSON on stdout, one object per line")
     attempts: int | None = flag(
         "-n --attempts", "run the task N times, each time in a copy of its own", group="attempts", type=count,
         metavar="N",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pydoc
 import sys
@@ -28,6 +27,7 @@ from .....agent.review.trials.trial import (
 from .....state.errors import UsageError
 from .....state.store.store import Store
 from ....cli.open_session import read_overrides
+from ....headless.json_output import encode
 from ....terminal.terminal import is_interactive, put, say
 from ....terminal.text.sanitize import expose, one_line
 from ....terminal.text.times import local_time
@@ -43,7 +43,8 @@ async def list_all(command: TryCommand) -> int:
     remove_unfinished(settings.home)
     found = update_states(settings, list_trials(settings.home))
     if command.json:
-        put(json.dumps([_describe(settings, trial) for trial in found], indent=1))
+        for trial in found:
+            put(encode(_describe(settings, trial)))
         return 0
     for trial in found:
         put(trial_line(settings.home, trial))
@@ -89,7 +90,8 @@ async def show_diff(command: TryCommand) -> int:
     settings, trial = _find(command)
     found = read_differences(TrialPlace(settings.home, trial.id), trial, command.ignored)
     if command.json:
-        put(json.dumps([_describe_difference(one) for one in found], indent=1))
+        for one in found:
+            put(encode(_describe_difference(one)))
         return 0
     lines = [line for one in found for line in diff_lines(one)]
     lines += note_lines(found)

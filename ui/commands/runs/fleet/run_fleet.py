@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import tempfile
 from collections.abc import AsyncGenerator, Mapping
@@ -37,6 +36,7 @@ from .....state.store.sessions.workload import (
 )
 from .....state.store.store import Store
 from ....cli.open_session import read_overrides, tell_notice
+from ....headless.json_output import encode
 from ....terminal.drive import StopSignals, exit_code
 from ....terminal.terminal import put, say
 from ....terminal.text.sanitize import one_line
@@ -87,7 +87,7 @@ async def show_status(command: FleetCommand) -> int:
         workers = await asyncio.to_thread(list_workers, fleet.database)
     wanted = "none" if order is None else order.wanted
     if command.json:
-        put(json.dumps(_describe(command.fleet, wanted, workload, workers, state), indent=2))
+        put(encode(_describe(command.fleet, wanted, workload, workers, state)))
     else:
         _print_table(command.fleet, wanted, workload, workers, state)
     if problem:

@@ -98,7 +98,7 @@ def test_a_report_links_the_cited_files_and_says_what_changed_since(command: Com
 
 def test_a_session_without_a_base_says_nothing_about_citations(command: Command) -> None:
     command.run("-p", "hello", "-m", "demo")
-    (session,) = [one["id"] for one in json.loads(command.run("sessions", "--json").out)]
+    (session,) = [one["id"] for one in command.run("sessions", "--json").lines]
     assert "Citations" not in command.run("sessions", "verify", session).err
 
 

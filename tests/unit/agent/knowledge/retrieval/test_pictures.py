@@ -282,5 +282,5 @@ def test_an_unknown_model_is_a_sentence_and_the_files_are_indexed(command: Comma
 
 def test_the_sessions_that_describe_are_listed_as_one(command: Command, indexed: Path) -> None:
     index(command, [fail(503, "busy", retry_after=600)] * 9, "update")
-    (above,) = json.loads(command.run("sessions", "list", "--json").out)
+    (above,) = command.run("sessions", "list", "--json").lines
     assert (above["title"], above["sub_agents"]) == ("Descriptions of pictures", 1)

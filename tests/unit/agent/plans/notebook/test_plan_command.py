@@ -1,6 +1,5 @@
 """`sandbur plan list`, `show`, `save` and `use`, and `/plan` of the chat with saved plans."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -43,7 +42,7 @@ def test_plans_of_a_project_are_listed_and_shown_once_they_are_trusted(
         f"note\tWrite a note about {{what}}\t{project}/note.md",
     ]
     assert run(command, "show", "look").out == PLAIN
-    (first, second) = json.loads(run(command, "list", "--json").out)
+    (first, second) = run(command, "list", "--json").lines
     assert (first["name"], second["values"], second["project"]) == ("look", ["what"], True)
 
 
@@ -72,7 +71,7 @@ def test_a_plan_that_names_what_it_may_do_needs_an_approval(command: Command, pr
     assert (asked.code, asked.out) == (3, "")
     assert "# Write a note about ada" in asked.err
     assert "add --approve" in asked.err
-    assert command.run("sessions", "list", "--json").result == []
+    assert command.run("sessions", "list", "--json").lines == []
     words = ("use", "note", "what=ada", "--approve", "-m", "demo", "--output-format", "json")
     ended = run(command, *words)
     assert [one["description"] for one in ended.result["steps"]] == ["Write it"]

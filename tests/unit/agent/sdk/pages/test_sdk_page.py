@@ -3,7 +3,6 @@
 import ast
 import asyncio
 import inspect
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -48,7 +47,7 @@ def test_the_command_runs_the_agent_of_the_page_and_finds_it_again(tmp_path: Pat
     for line in re.findall(r"^sandbur (.*)$", PAGE, re.M):
         ended = command.run(*(quoted or plain for quoted, plain in re.findall(r'"([^"]*)"|(\S+)', line)))
         assert ended.code == 0, ended.err
-    (session,) = json.loads(command.run("sessions", "list", "--json").out)
+    (session,) = command.run("sessions", "list", "--json").lines
     shown = command.run("sessions", "show", session["id"])
     assert "and again" in shown.out
 

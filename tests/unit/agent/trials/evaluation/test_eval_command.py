@@ -118,7 +118,7 @@ def test_a_deleted_session_takes_its_workspace_with_it(command: Command) -> None
     workspace = command.folder / "data-evaluations" / session_id / "app"
     assert (workspace / "hello.txt").read_text() == "hello\n"
     listed = command.run("sessions", "list", "--json")
-    assert [one["id"] for one in json.loads(listed.out)] == [session_id]
+    assert [one["id"] for one in listed.lines] == [session_id]
     assert command.run("sessions", "show", f"{session_id}.check").code == 0
     assert command.run("sessions", "delete", session_id).code == 0
     assert command.run("sessions", "show", f"{session_id}.check").code != 0

@@ -29,12 +29,12 @@ def test_a_server_is_added_listed_tried_and_removed(command: Command) -> None:
     assert tomllib.loads(own(command).read_text())["mcp_servers"] == {
         "it": {"command": sys.executable, "args": [HOSTILE, "good", "--x"], "env": {"A_TOKEN": "${HOME}"}}
     }
-    (listed,) = json.loads(command.run("mcp", "list", "--json").out)
+    (listed,) = command.run("mcp", "list", "--json").lines
     assert (listed["name"], listed["type"], listed["env"]) == ("it", "stdio", ["A_TOKEN"])
     assert listed["source"] == str(own(command))
     tried = command.run("mcp", "test", "it", "--json")
     assert tried.code == 0, tried.err
-    (found,) = json.loads(tried.out)
+    (found,) = tried.lines
     assert (found["ok"], [tool["name"] for tool in found["tools"]]) == (True, ["mcp__it__act"])
     removed = command.run("mcp", "remove", "it")
     assert removed.code == 0, removed.err

@@ -1,6 +1,5 @@
 """`sandbur sessions list` prints a page, and says how many more there are."""
 
-import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -45,18 +44,16 @@ def test_the_flags_say_how_many_are_listed(
     stocked: Command, words: tuple[str, ...], listed: int, more: int
 ) -> None:
     lines = stocked.run("sessions", "list", *words)
-    array = stocked.run("sessions", "list", *words, "--json")
-    assert len(lines.out.splitlines()) == len(json.loads(array.out)) == listed
-    assert [one["id"] for one in json.loads(array.out)] == [
-        one.split("\t")[0] for one in lines.out.splitlines()
-    ]
-    for ended in (lines, array):
+    objects = stocked.run("sessions", "list", *words, "--json")
+    assert len(lines.out.splitlines()) == len(objects.lines) == listed
+    assert [one["id"] for one in objects.lines] == [one.split("\t")[0] for one in lines.out.splitlines()]
+    for ended in (lines, objects):
         assert ended.err.startswith(f"{more} more session" if more else "")
         assert bool(ended.err) == bool(more)
 
 
-def test_an_empty_store_is_an_empty_array(command: Command) -> None:
-    assert json.loads(command.run("sessions", "--json").out) == []
+def test_an_empty_store_has_no_object(command: Command) -> None:
+    assert command.run("sessions", "--json").lines == []
     assert command.run("sessions").err == "There is no session yet. Start one: sandbur\n"
 
 
@@ -82,9 +79,9 @@ def labelled(command: Command) -> Command:
 
 def listed(command: Command, *words: str) -> list[str]:
     """Return the ids that are listed, which are the same as lines and as JSON."""
-    lines, array = command.run("sessions", "list", *words), command.run("sessions", *words, "--json")
-    assert (lines.code, array.code) == (0, 0), lines.err
-    found = [one["id"] for one in json.loads(array.out)]
+    lines, objects = command.run("sessions", "list", *words), command.run("sessions", *words, "--json")
+    assert (lines.code, objects.code) == (0, 0), lines.err
+    found = [one["id"] for one in objects.lines]
     assert [line.split("\t")[0] for line in lines.out.splitlines()] == found
     return found
 
@@ -170,13 +167,13 @@ def test_a_list_has_the_number_of_sub_agents_in_place_of_them(family: Command) -
     ended = family.run("sessions")
     assert [line.split("\t")[0::6] for line in ended.out.splitlines()] == [["parent", "3"]]
     assert ended.err == ""
-    [found] = json.loads(family.run("sessions", "--json").out)
+    [found] = family.run("sessions", "--json").lines
     assert (found["id"], found["sub_agents"]) == ("parent", 3)
 
 
 def test_sub_agents_are_listed_with_their_parent_named_or_with_all_sessions(family: Command) -> None:
     ended = family.run("sessions", "--children", "par", "--limit", "2", "--json")
-    assert [one["spawned_by"]["session_id"] for one in json.loads(ended.out)] == ["parent"] * 2
+    assert [one["spawned_by"]["session_id"] for one in ended.lines] == ["parent"] * 2
     assert ended.err == "1 more sub-agent is in session parent. See them with --limit N\n"
     assert len(family.run("sessions", "--all").out.splitlines()) == 4
 
@@ -212,10 +209,10 @@ def test_what_happens_to_sub_agents_is_said_when_their_session_is_exported_prune
     assert pruned.err.startswith("Would delete 3 sessions (2 of sub-agents), ")
     deleted = command.run("sessions", "delete", parent)
     assert deleted.err == f"Deleted session {parent} with its 2 sub-agents.\n"
-    assert json.loads(command.run("sessions", "--all", "--json").out) == []
+    assert command.run("sessions", "--all", "--json").lines == []
     imported = command.run("sessions", "import", "run.jsonl", "--yes")
     assert "records, with its sub-agents (2). Its settings:" in imported.err
-    [found] = json.loads(command.run("sessions", "--json").out)
+    [found] = command.run("sessions", "--json").lines
     assert (found["id"], found["sub_agents"]) == (parent, 2)
 
 
