@@ -32,10 +32,11 @@ from .decisions.chat_user_input import ChatInput
 from .decisions.desk import DecisionDesk
 from .decisions.questions import CommandTyped, Questions
 from .input.completion import completer_for
-from .input.composer import Composer, Leave, show_above
+from .input.composer import Composer, Leave
 from .input.files.mentions import without_files
 from .input.history import input_history
 from .input.keys import Does, key_lines
+from .input.line_prompt import show_above
 from .input.live_line import LiveLine
 from .input.suspend import Waking
 from .input.wait_for_input import END_S, AnswerT, at_prompt
