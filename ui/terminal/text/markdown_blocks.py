@@ -128,10 +128,10 @@ def render_block(block: str, code_theme: str = "ansi_dark", links: Links = _NO_L
 
     The citations in `links` become links without a visible address.
     """
-    from rich.markdown import Markdown
+    from .markdown_elements import FoldingMarkdown
 
     text = plain(block)
-    markdown = Markdown("", hyperlinks=False, code_theme=code_theme)
+    markdown = FoldingMarkdown("", hyperlinks=False, code_theme=code_theme)
     markdown.markup = text
     markdown.parsed = _parser().parse(text, {CITATIONS: links})
     return _Block(markdown, links)
