@@ -25,7 +25,7 @@ from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError,
 from ..headless.headless import resume_line
 from ..terminal.drive import drive, exit_code
 from ..terminal.render import Renderer
-from ..terminal.terminal import make_console, say
+from ..terminal.terminal import can_redraw, make_console, say
 from ..terminal.text.sanitize import one_line, plain
 from .current_session import CurrentSession
 from .decisions.chat_user_input import ChatInput
@@ -86,7 +86,7 @@ class Chat:
             "output": view.toggle_output, "thinking": view.toggle_thinking, "plan": view.toggle_plan
         }  # fmt: skip
         does: Does = {
-            "mode": self._current.change_mode,
+            "mode": self._change_mode,
             "help": lambda: view.lines(key_lines(False, view.console.width)),
             **folds,
         }
@@ -109,6 +109,11 @@ class Chat:
     def _mask(self, text: str) -> str:
         """Return an input with its secrets masked, for the input history."""
         return masker_for(self.runtime.env, self.runtime.settings.cwd).text(text)
+
+    def _change_mode(self) -> None:
+        self._current.change_mode()
+        if self._current.is_open and not can_redraw(self.renderer.console):
+            self.renderer.lines([("", f"Mode: {self.session.state.execution_mode}")])
 
     def greet(self) -> None:
         self._waking.watch()
@@ -379,6 +384,7 @@ class Chat:
             finally:
                 session.inputs.decide = None
                 await self._input.stop()
+        self._current.note_mode()
         draft = await self._live.wait_until_stored()
         if received is not None and received != signal.SIGINT:
             raise Leave(exit_code(received))

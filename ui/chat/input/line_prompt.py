@@ -94,6 +94,10 @@ class LinePrompt(PromptSession[Any]):
 def show_above(work: Callable[[], None]) -> Awaitable[None]:
     """Call `work`, which prints above the input line; the line is erased first and then drawn again."""
     output = get_app().output
-    if isinstance(output, EchoOutput):
-        output.end()
-    return run_in_terminal(work)
+
+    def print_lines() -> None:
+        if isinstance(output, EchoOutput):
+            output.end()
+        work()
+
+    return run_in_terminal(print_lines)
