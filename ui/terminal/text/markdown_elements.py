@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
+from markdown_it import MarkdownIt
 from rich import box
 from rich.markdown import CodeBlock, Markdown, MarkdownElement, TableElement
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Span, Text
+
+from .citation_links import CITATIONS, Links, add_citation_rule
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -79,6 +83,21 @@ class FoldingMarkdown(Markdown):
         "fence": FoldedCode,
         "code_block": FoldedCode,
     }
+
+
+@cache
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+    add_citation_rule(parser, "text")
+    return parser
+
+
+def make_markdown(text: str, code_theme: str, links: Links) -> Markdown:
+    """Return a text for the console: a link is followed by its address, HTML is displayed as text."""
+    markdown = FoldingMarkdown("", hyperlinks=False, code_theme=code_theme)
+    markdown.markup = text
+    markdown.parsed = _parser().parse(text, {CITATIONS: links})
+    return markdown
 
 
 def _style_name(name: Text) -> Text:
