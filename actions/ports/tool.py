@@ -242,6 +242,8 @@ class ToolTraits:
     """The argument that is the whole new content of a file."""
     replaces: tuple[str, str] | None = None
     """The arguments that hold a piece of a file and its replacement."""
+    replaces_everywhere: str = ""
+    """The argument that makes a call replace every occurrence of the piece."""
     shows: Literal["", "names", "content"] = ""
     """What a call returns of files: nothing, their names or their content. Rules that deny reading apply to
     it.

@@ -31,17 +31,14 @@ def listed(command: Command, columns: int) -> list[str]:
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120, 300])
-def test_a_listed_session_has_its_date_and_its_id_whole_or_its_beginning(
-    command: Command, columns: int
-) -> None:
+def test_a_listed_session_has_its_age_and_the_beginning_of_its_id(command: Command, columns: int) -> None:
     session_id = started(command)
-    shown = "\n".join(listed(command, columns))
-    assert (session_id if columns >= 80 else session_id[:8]) in shown
-    assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d", shown)
+    _, line = listed(command, columns)
+    assert line.split()[:3] == [session_id[:8], "0m", "done"]
 
 
 @pytest.mark.parametrize(
-    ("columns", "words"), [(80, "a title "), (120, "a title that no terminal of eighty")]
+    ("columns", "words"), [(60, "a title that no"), (80, "a title that no terminal of eighty")]
 )
 def test_a_title_takes_what_is_left_and_ends_with_an_ellipsis(
     command: Command, columns: int, words: str
@@ -58,7 +55,6 @@ def test_a_wide_terminal_shows_everything(command: Command) -> None:
     started(command)
     _, line = listed(command, 300)
     assert line.endswith(make_title(LONG))
-    assert str(command.folder) in line
     assert "demo" in line
 
 

@@ -1,7 +1,6 @@
 """The session that the chat talks to, and the facts about it for the status line."""
 
 from ...actions.turn.commands import MODES
-from ...agent.config.data_folder import is_acknowledged
 from ...agent.config.settings import Settings
 from ...agent.runtime.runtime import Runtime
 from ...agent.session.session import Session
@@ -15,6 +14,8 @@ class CurrentSession:
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
         self._entered: Session | None = None
+        self._yolo_sessions: set[str] = set()
+        """The sessions that were begun in yolo mode, or that the person changed to it."""
         self.has_run = False
         """True once there is something to resume."""
         self.taken_back = ""
@@ -31,13 +32,19 @@ class CurrentSession:
 
     def set(self, session: Session) -> None:
         self._entered = session
+        self.note_mode()
+
+    def note_mode(self) -> None:
+        """Remember whether the session is in yolo mode, which the person has then consented to for it."""
+        if self.session.state.execution_mode == "yolo":
+            self._yolo_sessions.add(self.session.id)
 
     def change_mode(self) -> None:
-        """Switch to the next mode; yolo is included only if the person knows what it does."""
+        """Switch to the next mode; yolo is included only if the person consented to it for this session."""
         if self._entered is None:
             return
-        knows = is_acknowledged(self.runtime.settings.home)
-        modes: list[ExecutionMode] = [mode for mode in MODES if knows or mode != "yolo"]
+        consents = self._entered.id in self._yolo_sessions
+        modes: list[ExecutionMode] = [mode for mode in MODES if consents or mode != "yolo"]
         now = self._entered.state.execution_mode
         following = modes[(modes.index(now) + 1) % len(modes)] if now in modes else modes[0]
         self._entered.change_mode(following)

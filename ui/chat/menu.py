@@ -7,15 +7,17 @@ from typing import NamedTuple
 
 from prompt_toolkit.application import Application, get_app
 from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding import KeyBindings, KeyBindingsBase, KeyPressEvent, merge_key_bindings
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import Layout, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
+from prompt_toolkit.utils import is_dumb_terminal
 
 from ..terminal.terminal import shorten
 from ..terminal.text.sanitize import one_line
 from .input.composer import Leave, leave_app
 from .input.keys import exits
+from .input.line_prompt import LinePrompt
 
 _ROWS = 12
 _LEAST_ROWS = 3
@@ -27,6 +29,8 @@ _AHEAD = 2 * _ROWS
 """Number of choices below the cursor that are loaded in advance."""
 _PAUSE_S = 0.005
 """The pause between two pages, in which keys are handled."""
+_TAB = "\t"
+"""The answer that the key Tab gives where the choices are printed."""
 _REST_S = 0.08
 """How long the cursor rests before a preview is loaded, in seconds."""
 
@@ -116,6 +120,8 @@ class Picker:
 
     async def run(self) -> str:
         """Return the name of the picked choice. Raises `Leave` if the person or a signal ends the picker."""
+        if is_dumb_terminal():
+            return await self._run_printed()
         window = Window(FormattedTextControl(self._text, focusable=True, show_cursor=False), wrap_lines=False)
         self._app = Application(
             Layout(window), key_bindings=self._keys(), full_screen=False, erase_when_done=True
@@ -127,6 +133,32 @@ class Picker:
             for work in beside:
                 work.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
+
+    async def _run_printed(self) -> str:
+        """Print the choices with numbers, and read a number or a filter, until a choice is picked."""
+        while True:
+            await self._fill(_ROWS)
+            first = max(0, min(self._at, len(self._found) - _ROWS))
+            listed = self._found[first : first + _ROWS]
+            rows = [f"{number:>3}  {choice.line}" for number, choice in enumerate(listed, 1)]
+            head = f"{self._question} {one_line(self._filter)}".rstrip()
+            text = "\n".join([head, *rows, self._describe_input(len(listed), self._at - first + 1), "> "])
+            prompt = LinePrompt(text, key_bindings=_ending_keys())
+            self._app = prompt.app
+            typed = str(await prompt.ask())
+            if typed == _TAB:
+                self._switch(None)
+            elif not typed.strip() and self._found:
+                return self._found[self._at].name
+            elif typed.strip().isdecimal() and 1 <= int(typed) <= len(listed):
+                return listed[int(typed) - 1].name
+            else:
+                self._narrow(" ".join(typed.split()))
+
+    def _describe_input(self, rows: int, number: int) -> str:
+        ways = f"1 to {rows} takes one, Enter takes {number}, words filter," if rows else "Enter lists all,"
+        amount = f"{len(self._found)} of {_amount_of(self._list)}"
+        return f"{amount}; {ways}{self._describe_tab()} Ctrl-C {self._way_out}"
 
     def leave(self, exit_code: int) -> bool:
         """End the picker with `Leave`; return whether it was running."""
@@ -148,11 +180,15 @@ class Picker:
         while True:
             await self._is_wanting.wait()
             self._is_wanting.clear()
-            while len(self._found) - self._at <= _AHEAD:
-                if not (self._filter and await self._read_words()) and not await self._read_choices():
-                    break
-                self._draw()
-                await asyncio.sleep(_PAUSE_S)
+            await self._fill(_AHEAD)
+
+    async def _fill(self, ahead: int) -> None:
+        """Load choices, and texts for the filter, until more than `ahead` choices are below the cursor."""
+        while len(self._found) - self._at <= ahead:
+            if not (self._filter and await self._read_words()) and not await self._read_choices():
+                break
+            self._draw()
+            await asyncio.sleep(_PAUSE_S)
 
     async def _read_words(self) -> bool:
         """Load a page of texts for the filter; return False at the end."""
@@ -200,12 +236,14 @@ class Picker:
         return [*lines, ("", self._describe_keys(size.columns))]
 
     def _describe_keys(self, columns: int) -> str:
-        other = self._other_list
-        less = "all" if other.size > self._list.size else "only"
-        tab = f" Tab shows {less} {_amount_of(other)}," if other.size else ""
-        ways = f"type to filter, Enter takes,{tab} Ctrl-C {self._way_out}"
+        ways = f"type to filter, Enter takes,{self._describe_tab()} Ctrl-C {self._way_out}"
         text = f"{len(self._found)} of {_amount_of(self._list)}; {ways}"
         return textwrap.fill(text, columns - 1, initial_indent="  ", subsequent_indent="  ")
+
+    def _describe_tab(self) -> str:
+        other = self._other_list
+        less = "all" if other.size > self._list.size else "only"
+        return f" Tab shows {less} {_amount_of(other)}," if other.size else ""
 
     def _preview_lines(self, columns: int) -> list[str]:
         name = self._found[self._at].name if self._found else ""
@@ -215,7 +253,7 @@ class Picker:
         wrapped = [part for line in lines for part in _wrap(line, columns - 2)]
         return wrapped[:_PREVIEW_ROWS]
 
-    def _keys(self) -> KeyBindings:
+    def _keys(self) -> KeyBindingsBase:
         keys = KeyBindings()
         for key, by in (("up", -1), ("down", 1), ("pageup", -_ROWS), ("pagedown", _ROWS)):
             keys.add(key)(self._make_move(by))
@@ -225,9 +263,7 @@ class Picker:
         keys.add(Keys.BracketedPaste)(self._paste)
         keys.add("enter")(self._take)
         keys.add("tab")(self._switch)
-        for way_out in ("c-c", "c-d", "escape", "<sigint>"):
-            keys.add(way_out)(exits(exception=Leave(130)))
-        return keys
+        return merge_key_bindings([keys, _leaving_keys()])
 
     def _make_move(self, by: int) -> Callable[[KeyPressEvent], None]:
         def move(event: KeyPressEvent) -> None:
@@ -266,7 +302,7 @@ class Picker:
     def _paste(self, event: KeyPressEvent) -> None:
         self._narrow(self._filter + " ".join(event.data.split()))
 
-    def _switch(self, event: KeyPressEvent) -> None:
+    def _switch(self, event: KeyPressEvent | None) -> None:
         if self._other_list.size:
             self._list, self._other_list = self._other_list, self._list
             self._look(self._list.choices)
@@ -274,6 +310,20 @@ class Picker:
     def _take(self, event: KeyPressEvent) -> None:
         if self._found:
             event.app.exit(result=self._found[self._at].name)
+
+
+def _leaving_keys() -> KeyBindings:
+    keys = KeyBindings()
+    for way_out in ("c-c", "c-d", "escape", "<sigint>"):
+        keys.add(way_out)(exits(exception=Leave(130)))
+    return keys
+
+
+def _ending_keys() -> KeyBindings:
+    """Return the keys that end the line below printed choices."""
+    keys = _leaving_keys()
+    keys.add("tab")(exits(result=_TAB))
+    return keys
 
 
 def _amount_of(choices: ChoiceList) -> str:

@@ -7,7 +7,8 @@ from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError
 from ..terminal.render import Renderer
 from ..terminal.text.sanitize import one_line, plain
 from .current_session import CurrentSession
-from .input.composer import Composer, show_above
+from .input.composer import Composer
+from .input.line_prompt import show_above
 from .recap import format_meanwhile, format_position
 
 

@@ -18,7 +18,7 @@ from ...state.session import SessionSummary
 from ...state.store.sessions.listing import FolderFilter
 from ...state.store.store import Store
 from ..terminal.text.sanitize import one_line, plain
-from ..terminal.text.times import local_time
+from ..terminal.text.times import local_time, short_age
 from .menu import Choice, ChoiceList, Pages, Picker
 from .recap import format_position
 
@@ -40,7 +40,6 @@ STATES = {
     "parked": ("parked", "parked"),
 }
 """Status -> its description in a few words, and in one word."""
-_AGES = ((86_400 * 365, "y"), (86_400, "d"), (3600, "h"), (60, "m"))
 
 
 async def pick_session(store: Store, cwd: Path) -> str:
@@ -113,7 +112,7 @@ def choice_of(session: SessionSummary, now: datetime, with_folder: bool = False)
     folder = f"{one_line(session.cwd.rpartition('/')[2])[:16]:<16} " if with_folder else ""
     state, short_state = state_of(session, now)
     line = f"{session.id[:8]}  {local_time(session.updated_at)}  {state:<15} {folder}{title}"
-    short = f"{_format_age(session.updated_at, now):>3} {short_state:<7} {title}  {folder}".rstrip()
+    short = f"{short_age(session.updated_at, now):>3} {short_state:<7} {title}  {folder}".rstrip()
     words = f"{session.title} {session.id} {session.cwd} {session.model} {state}"
     return Choice(session.id, line, words, short)
 
@@ -126,15 +125,6 @@ def state_of(session: SessionSummary, now: datetime) -> tuple[str, str]:
         is_due = session.wake_at <= now.isoformat()
         return ("due", "due") if is_due else (f"due {local_time(session.wake_at)[-5:]}", "waits")
     return STATES.get(session.status, (session.status, session.status[:7]))
-
-
-def _format_age(stamp: str, now: datetime) -> str:
-    try:
-        seconds = (now - datetime.fromisoformat(stamp)).total_seconds()
-    except (ValueError, TypeError):
-        return "?"
-    length, unit = next((pair for pair in _AGES if seconds >= pair[0]), (60, "m"))
-    return f"{max(0, int(seconds // length))}{unit}"
 
 
 async def preview_lines(store: Store, session: SessionSummary) -> Sequence[str]:

@@ -25,17 +25,18 @@ from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError,
 from ..headless.headless import resume_line
 from ..terminal.drive import drive, exit_code
 from ..terminal.render import Renderer
-from ..terminal.terminal import make_console, say
+from ..terminal.terminal import can_redraw, make_console, say
 from ..terminal.text.sanitize import one_line, plain
 from .current_session import CurrentSession
 from .decisions.chat_user_input import ChatInput
 from .decisions.desk import DecisionDesk
 from .decisions.questions import CommandTyped, Questions
 from .input.completion import completer_for
-from .input.composer import Composer, Leave, show_above
+from .input.composer import Composer, Leave
 from .input.files.mentions import without_files
 from .input.history import input_history
 from .input.keys import Does, key_lines
+from .input.line_prompt import show_above
 from .input.live_line import LiveLine
 from .input.suspend import Waking
 from .input.wait_for_input import END_S, AnswerT, at_prompt
@@ -85,7 +86,7 @@ class Chat:
             "output": view.toggle_output, "thinking": view.toggle_thinking, "plan": view.toggle_plan
         }  # fmt: skip
         does: Does = {
-            "mode": self._current.change_mode,
+            "mode": self._change_mode,
             "help": lambda: view.lines(key_lines(False, view.console.width)),
             **folds,
         }
@@ -108,6 +109,11 @@ class Chat:
     def _mask(self, text: str) -> str:
         """Return an input with its secrets masked, for the input history."""
         return masker_for(self.runtime.env, self.runtime.settings.cwd).text(text)
+
+    def _change_mode(self) -> None:
+        self._current.change_mode()
+        if self._current.is_open and not can_redraw(self.renderer.console):
+            self.renderer.lines([("", f"Mode: {self.session.state.execution_mode}")])
 
     def greet(self) -> None:
         self._waking.watch()
@@ -378,6 +384,7 @@ class Chat:
             finally:
                 session.inputs.decide = None
                 await self._input.stop()
+        self._current.note_mode()
         draft = await self._live.wait_until_stored()
         if received is not None and received != signal.SIGINT:
             raise Leave(exit_code(received))

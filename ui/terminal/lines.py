@@ -18,7 +18,7 @@ from ...state.application import StepStatus, Usage, VibeStep
 from ...state.calls import PendingCall
 from ...state.conversation.messages import parse_json_object
 from .terminal import Glyphs
-from .text.diffs import Line, cut, diff_text, number_diff, prepend
+from .text.diffs import CONTEXT, Line, LineColors, cut, diff_text, number_diff, prepend
 from .text.sanitize import expose, lookalikes, one_line, plain
 from .text.times import ago, format_seconds, local_time
 from .text.wrap import hanging, wrap
@@ -113,11 +113,12 @@ def _body(tool: str, arguments: str, values: dict[str, Any], cwd: Path) -> Itera
         displayed = {traits.subject, traits.content}
         before = _content_of(cwd / subject)
         yield "heading", expose(subject) if before is not None else f"{expose(subject)} (a new file)"
-        yield from diff_text(before or "", whole)
+        yield from diff_text(before or "", whole, 1, _color_change(subject, before or "", whole))
     elif traits.replaces and isinstance(old, str) and isinstance(new, str):
         displayed = {traits.subject, *traits.replaces}
         yield "heading", expose(subject)
-        yield from _diff_replacement(_content_of(cwd / subject) or "", old, new)
+        is_everywhere = values.get(traits.replaces_everywhere) is True
+        yield from _diff_replacement(subject, _content_of(cwd / subject) or "", old, new, is_everywhere)
     if values:
         yield from _rest(values, displayed)
     else:
@@ -148,17 +149,38 @@ def _content_of(file: Path) -> str | None:
         return ""
 
 
-def _diff_replacement(content: str, old: str, new: str) -> list[Line]:
-    """Return the difference that a replacement makes in a file, in whole lines with their line numbers."""
+def _diff_replacement(path: str, content: str, old: str, new: str, is_everywhere: bool) -> list[Line]:
+    """Return the difference that a replacement makes in a file, with the lines around it."""
     at = content.find(old)
     if at < 0 or not old:
-        return diff_text(f"{old}\n", f"{new}\n")
-    start = content.rfind("\n", 0, at) + 1
-    end = content.find("\n", at + len(old))
-    end = len(content) if end < 0 else end + 1
+        return diff_text(f"{old}\n", f"{new}\n", 1, _color_change(path, old, new))
+    last = content.rfind(old) if is_everywhere else at
+    start = _move_lines(content, content.rfind("\n", 0, at) + 1, -CONTEXT)
+    end = _move_lines(content, last + len(old), CONTEXT + 1)
     before = content[start:end]
-    after = content[start:at] + new + content[at + len(old) : end]
-    return diff_text(before, after, content.count("\n", 0, start) + 1)
+    after = (
+        before.replace(old, new) if is_everywhere else content[start:at] + new + content[at + len(old) : end]
+    )
+    first = content.count("\n", 0, start) + 1
+    return diff_text(before, after, first, _color_change(path, before, after, first))
+
+
+def _color_change(path: str, before: str, after: str, first: int = 1) -> LineColors:
+    from .text.code_colors import color_change
+
+    return color_change(path, before, after, first)
+
+
+def _move_lines(text: str, place: int, by: int) -> int:
+    """Return the start of the line that is `by` lines below the line of `place`, or above it."""
+    for _ in range(abs(by)):
+        if by < 0:
+            place = text.rfind("\n", 0, max(0, place - 1)) + 1
+        elif (end := text.find("\n", place)) >= 0:
+            place = end + 1
+        else:
+            return len(text)
+    return place
 
 
 _MAX_LINES = 4

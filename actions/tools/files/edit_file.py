@@ -40,6 +40,7 @@ class EditFile(WritingFileTool[EditFileArguments]):
         subject="path",
         writes_files=True,
         replaces=("old", "new"),
+        replaces_everywhere="replace_all",
         references=("old", "new"),
         shows="content",
         also_called=("edit",),

@@ -3,7 +3,7 @@
 import heapq
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -111,7 +111,7 @@ class FolderFilter:
 
 @dataclass(frozen=True, slots=True)
 class LabelFilter:
-    """Selects sessions by the labels that a program gave them, by status and time; None means any."""
+    """Selects sessions by the labels that a program gave them, by status, time and folder; None means any."""
 
     app: str | None = None
     user: str | None = None
@@ -127,8 +127,11 @@ class LabelFilter:
     """The time and the id of a session; only the sessions after it in the list are selected."""
     matching: Statement | None = None
     """A further condition on `heads`; see `find_text`."""
+    folder: FolderFilter | None = None
 
     def matches(self, summary: SessionSummary) -> bool:
+        if self.folder is not None and not self.folder.matches(summary):
+            return False
         wanted = ((self.app, summary.app), (self.user, summary.user), (self.status, summary.status))
         is_wanted = all(want is None or want == has for want, has in wanted)
         return is_wanted and set(self.tags) <= set(summary.tags)
@@ -154,6 +157,8 @@ class LabelFilter:
             parts.append((_FOLLOWS, (self.after[0], *self.after)))
         if self.matching is not None:
             parts.append((self.matching[0], tuple(self.matching[1])))
+        if self.folder is not None:
+            parts.append(self.folder.condition)
         values = tuple(value for _, values in parts for value in values)
         return " AND ".join(["1 = 1", *(text for text, _ in parts)]), values
 
@@ -170,6 +175,31 @@ def list_newest(
     for summary in heapq.merge(*pages, key=lambda one: (one.updated_at, one.id), reverse=True):
         if selected is None or selected.matches(summary):
             yield summary
+
+
+def shorten_ids(database: Database, ids: Iterable[str]) -> dict[str, str]:
+    """Return for each id its shortest start that no other id has; at least eight characters."""
+    return {one: _shorten(one, _find_neighbors(database, one)) for one in ids}
+
+
+_SHORT_ID, _WHOLE_ID = 8, 12
+"""The least length of a shortened id, and the length up to which an id is left whole."""
+
+
+def _find_neighbors(database: Database, session_id: str) -> Sequence[str]:
+    if len(session_id) <= _WHOLE_ID:
+        return ()
+    before = "SELECT MAX(id) FROM sessions WHERE id < ?"
+    after = "SELECT MIN(id) FROM sessions WHERE id > ?"
+    ((low, high),) = database.query(f"SELECT ({before}), ({after})", (session_id, session_id))
+    return [str(one) for one in (low, high) if one is not None]
+
+
+def _shorten(session_id: str, others: Sequence[str]) -> str:
+    if len(session_id) <= _WHOLE_ID:
+        return session_id
+    starts = (session_id[:size] for size in range(_SHORT_ID, len(session_id)))
+    return next((start for start in starts if not any(one.startswith(start) for one in others)), session_id)
 
 
 def list_children(

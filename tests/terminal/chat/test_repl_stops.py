@@ -137,11 +137,12 @@ def test_a_resized_terminal_goes_on(terminal: Terminal) -> None:
     "env",
     [
         {"TERM": "dumb"},
+        {"SANDBUR_PLAIN": "1"},
         {"NO_COLOR": "1"},
         {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
         {"LC_ALL": "POSIX"},
     ],
-    ids=["dumb", "no colour", "ascii", "posix"],
+    ids=["dumb", "plain", "no colour", "ascii", "posix"],
 )
 def test_a_poor_terminal_is_enough(terminal: Terminal, env: dict[str, str]) -> None:
     terminal.start("-m demo", **env)
@@ -149,6 +150,17 @@ def test_a_poor_terminal_is_enough(terminal: Terminal, env: dict[str, str]) -> N
     time.sleep(0.5)
     terminal.type("run echo $((7000000+42))")
     terminal.see(ASKS)
+    time.sleep(DEAF_S)
+    terminal.keys("Enter", "C-d")
+    terminal.see("Nothing is lost", after="left open")
+    terminal.keys("Enter")
+    terminal.see(ASKS, after="Nothing is lost")
+    time.sleep(DEAF_S)
+    terminal.keys("C-c")
+    wait(lambda: terminal.screen().count("Nothing is lost") == 2, 60, terminal.screen)
+    terminal.keys("Enter")
+    wait(lambda: terminal.screen().count("[e] edit") == 3, 60, terminal.screen)
+    terminal.see(ASKS, after="[e] edit")
     time.sleep(DEAF_S)
     terminal.keys("y")
     terminal.see("7000042", after="exit 0")

@@ -20,7 +20,8 @@ MAX_HARMLESS_LINES = 20
 MAX_TEXTS = 40
 _YOLO = """\
 In yolo mode every command and every change runs without a question, with your rights, also if a file or a web
-page has misled the model. Deny rules still apply. This question is asked once."""
+page has misled the model. Deny rules still apply. This question is asked once. The mode ends with its
+session; another session needs --yolo or /mode yolo again."""
 
 
 async def ask_to_trust(config: Path | None) -> bool:

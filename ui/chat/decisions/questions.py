@@ -5,14 +5,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from prompt_toolkit import PromptSession
 from prompt_toolkit.application import Application
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.renderer import CPR_Support
-from prompt_toolkit.utils import is_dumb_terminal
 from rich.cells import cell_len
 from rich.text import Text
 
@@ -26,6 +24,7 @@ from ...terminal.text.sanitize import one_line
 from ...terminal.text.wrap import flow, frame_lines, in_frame
 from ..input.composer import Leave, leave_app
 from ..input.keys import ESCAPE_S, exits, quick_escape
+from ..input.line_prompt import LinePrompt
 from ..input.pastes import Pastes
 from ..input.suspend import stop_at_prompt
 from ..input.wait_for_input import at_prompt
@@ -36,6 +35,7 @@ were typed before the person saw the question."""
 QUIET_S = 0.15 + ESCAPE_S
 """A key is an answer if no other key follows for this long; otherwise it begins a word. The time contains the
 wait after Escape."""
+_CONFIRMS = "Enter confirms"
 _NO_ANSWER = ("c-c", "<sigint>", "c-d", "escape")
 
 
@@ -80,7 +80,7 @@ class OneKey:
         """The offered key if it is the only text on the line, otherwise empty."""
         self._timer: asyncio.TimerHandle | None = None
         self._pastes = Pastes()
-        self.prompt: PromptSession[Any] = PromptSession(
+        self.prompt = LinePrompt(
             question, key_bindings=self._bindings(), rprompt=self._hint, erase_when_done=True
         )
         self.prompt.default_buffer.on_text_changed += self._has_changed
@@ -92,12 +92,9 @@ class OneKey:
     async def ask(self) -> GivenAnswer:
         """Return the typed key or line; the answer is empty after Ctrl-C, Ctrl-D or Escape."""
         clear_typeahead(self.prompt.app.input)
-        if is_dumb_terminal():
-            self._show(None)
-        else:
-            self.prompt.app.after_render += self._show
+        self.prompt.app.after_render += self._show
         try:
-            return await self.prompt.prompt_async(handle_sigint=not self._is_during_run)
+            return await self.prompt.ask(handle_sigint=not self._is_during_run)
         finally:
             self._wait(0, None)
 
@@ -147,7 +144,7 @@ class OneKey:
     def _hint(self) -> str:
         text = self.prompt.default_buffer.text
         if self._alone:
-            return "Enter confirms" if self._alone in self._firm else ""
+            return _CONFIRMS if self._alone in self._firm else ""
         is_message = bool(text and self._text_means) and not text.startswith("/")
         return f"Enter: {self._text_means}" if is_message else ""
 
@@ -178,7 +175,9 @@ class OneKey:
             self._alone = key
             if key in self._safe:
                 self._take(event.app)
-            elif key not in self._firm:
+            elif key in self._firm:
+                self.prompt.hint(_CONFIRMS)
+            else:
                 self._wait(QUIET_S, lambda: self._take(event.app))
 
     def _enter(self, event: KeyPressEvent) -> None:
@@ -225,7 +224,7 @@ class Questions:
     def __init__(self, renderer: Renderer) -> None:
         self.renderer = renderer
         self._question: OneKey | None = None
-        self._open: PromptSession[Any] | None = None
+        self._open: LinePrompt | None = None
         self._is_framed = False
         """True while a frame is open, which the row with the keys closes."""
         self.is_during_run = False
@@ -342,10 +341,10 @@ class Questions:
 
     async def line(self, question: str, default: str = "") -> str | None:
         """Ask for a line of text and return it, or None if the person cancels."""
-        self._open = PromptSession(question, key_bindings=_line_keys())
+        self._open = LinePrompt(question, key_bindings=_line_keys())
         quick_escape(self._open.app)
         try:
-            asking = self._open.prompt_async(default=default, handle_sigint=not self.is_during_run)
+            asking = self._open.ask(default, handle_sigint=not self.is_during_run)
             return clean(await asking)
         except EOFError:
             return None

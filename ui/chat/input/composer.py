@@ -2,13 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from math import inf
 from typing import Any
 
-from prompt_toolkit import PromptSession
-from prompt_toolkit.application import Application, in_terminal, run_in_terminal
+from prompt_toolkit.application import Application, in_terminal
 from prompt_toolkit.application.current import get_app_session
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
@@ -38,6 +37,7 @@ from .editor import EditorFailed, choose_editor, in_editor
 from .files.mentions import as_mention, without_files
 from .history import WholeTexts
 from .keys import Does, KeyAction, quick_escape, sequences_of
+from .line_prompt import LinePrompt, show_above
 from .pastes import Pastes
 from .raw_input import RawInput, lend_terminal
 from .suspend import stop_at_prompt
@@ -81,11 +81,6 @@ def _is_waiting(app: Application[Any]) -> bool:
     return app.is_running and not app.is_done
 
 
-def show_above(work: Callable[[], None]) -> Awaitable[None]:
-    """Call `work`, which prints above the input line; the line is erased first and then drawn again."""
-    return run_in_terminal(work)
-
-
 class Composer:
     """Reads one message at a time."""
 
@@ -111,7 +106,7 @@ class Composer:
         self.pastes = Pastes()
         self._typed = ""
         self.history = WholeTexts(history, self.pastes)
-        self._session: PromptSession[str] = PromptSession(
+        self._session = LinePrompt(
             self.prompt,
             history=self.history,
             completer=completer,
@@ -144,7 +139,7 @@ class Composer:
             # In raw mode Enter and Ctrl-J are two keys, also before the prompt is displayed.
             with source.raw_mode():
                 keep_for_prompt(source)
-                text = await self._session.prompt_async(default=self.take_text())
+                text = await self._session.ask(self.take_text())
         except EOFError:
             raise Leave(0) from None
         return clean(self.pastes.unfold(text))
@@ -196,6 +191,7 @@ class Composer:
 
     def tell(self, hint: str) -> None:
         """Show a hint below the line for a moment."""
+        self._session.hint(hint)
         self._hint, self._hint_until = hint, time.monotonic() + _TWICE_S
         asyncio.get_running_loop().call_later(_TWICE_S, self._session.app.invalidate)
 

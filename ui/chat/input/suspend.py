@@ -9,17 +9,18 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from prompt_toolkit.application import get_app_or_none, run_in_terminal
+from prompt_toolkit.application import get_app_or_none
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyPressEvent
 
 from ...terminal.render import Renderer
+from .line_prompt import show_above
 from .raw_input import lend_terminal
 
 
 def stop_at_prompt(event: KeyPressEvent) -> None:
     """Suspend the process, and draw the prompt again when it continues."""
-    run_in_terminal(partial(_stop, event.app.input))
+    show_above(partial(_stop, event.app.input))
 
 
 def _stop(source: Input) -> None:
@@ -64,7 +65,7 @@ class Waking:
             # The output of the shell is below the drawn rows, so the prompt is drawn again below it.
             app.renderer.reset()
             app.output.write_raw("\r")
-            self._redrawing = run_in_terminal(lambda: None)
+            self._redrawing = show_above(lambda: None)
         elif self._run_modes is not None:
             with suppress(termios.error, OSError):
                 termios.tcsetattr(0, termios.TCSADRAIN, self._run_modes)

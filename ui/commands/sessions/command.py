@@ -11,7 +11,7 @@ from ...cli.time_types import duration, end_moment, moment
 
 MOST_LISTED = 50
 _FLAGS_OF_ACTIONS = (
-    (("limit", "all", "children"), "list", "--limit, --all and --children belong"),
+    (("limit", "all", "children", "here"), "list", "--limit, --all, --children and --here belong"),
     (("text", "since", "until", "app", "user", "status", "tag"), "list",
      "--text, --since, --until, --app, --user, --status and --tag belong"),
     (("older_than", "keep", "max_size", "dry_run"), "prune",
@@ -26,11 +26,12 @@ _FLAGS_OF_ACTIONS = (
 class SessionsCommand(ActionCommand):
     GROUPS = ("list", "prune", "place")
     ACTIONS: ClassVar[Mapping[str, Action]] = {
-        "list": Action("", "the sessions of the store, the newest first", (
-            "--text", "--since", "--until", "--status", "--app", "--user", "--tag", "--limit", "--all",
-            "--children", "--json",
+        "list": Action("", "the sessions of the store, those of this folder first", (
+            "--here", "--text", "--since", "--until", "--status", "--app", "--user", "--tag", "--limit",
+            "--all", "--children", "--json",
         ), (
-            ("sandbur sessions", "a table"),
+            ("sandbur sessions", "a table; in a pipe lines, the newest first"),
+            ("sandbur sessions --here", "only those of this folder and its repository"),
             ('sandbur sessions --text "invoice rope" --since 7d', "by their words, of the last seven days"),
             ("sandbur sessions --status needs_approval", "those that wait for a decision"),
             ("sandbur sessions --limit 5", "the last five"),
@@ -72,6 +73,7 @@ class SessionsCommand(ActionCommand):
     )
     all: bool = switch("--all", "list: every session, those of sub-agents too")
     children: str | None = flag("--children", "list: the sub-agents of this session", None, metavar="ID")
+    here: bool = switch("--here", "list: only the sessions of this folder and its repository")
     text: str = flag(
         "--text", "with all these words in their messages, or this text in the title", "", "list",
         metavar="WORDS",

@@ -4,38 +4,41 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....agent.config.data_folder import open_database_at_rest
+from ....agent.config.paths import repository_root
 from ....state.errors import UsageError
 from ....state.process.clock import format_time
 from ....state.store.sessions.family import FamilyFilter, count_children, count_descendants, count_roots
-from ....state.store.sessions.listing import STATUSES, LabelFilter, list_newest
+from ....state.store.sessions.listing import STATUSES, FolderFilter, LabelFilter, list_newest, shorten_ids
 from ...cli.argument_types import nearest
 from ...cli.open_session import appear, open_runtime, read_overrides, tell_notice
 from ...terminal.terminal import glyphs_for, make_console, put, say, shorten
 from ...terminal.text.sanitize import one_line
-from ...terminal.text.times import local_time
+from ...terminal.text.times import local_time, short_age
 
 if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
+
     from ....state.databases.database import Database, Statement
     from ....state.session import SessionSummary
     from .command import SessionsCommand
 
-_HEAD = ("id", "last used", "status", "model", "folder", "title")
-_MADE_ID = re.compile(r"(?<=^[0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
-"""The part of an id after its first eight digits, if Sandbur made the id."""
+_HEAD = ("id", "used", "status", "model", "folder", "title")
+_ELSEWHERE = "in other folders:"
+_MOST_FOLDER, _MOST_MODEL = 24, 20
 _GAP = 2
 _PAGE = 100
 _TABLE_ROWS = 1000
 """A table is printed in parts of this many rows; the columns of a part are as wide as its cells need."""
-_LEAST_TITLE, _WANTED_TITLE = 8, 30
-"""The least and the wanted width of the title, in columns."""
+_LEAST_TITLE, _SHORT_TITLE, _WANTED_TITLE = 8, 24, 40
+"""Widths of the title in columns: the least one, the least beside a folder, and the least beside a model."""
 
 
 def list_at_rest(command: SessionsCommand) -> int | None:
@@ -46,7 +49,7 @@ def list_at_rest(command: SessionsCommand) -> int | None:
     settings, database = found
     appear(settings)
     try:
-        _print(command, database, settings.tenant)
+        _print(command, database, settings.tenant, settings.cwd)
     finally:
         database.close()
     return 0
@@ -57,7 +60,7 @@ async def list_sessions(command: SessionsCommand) -> int:
         store = runtime.store
         parent = None if command.children is None else store.find(command.children)
         matching = store.find_text(command.text) if command.text else None
-        _print(command, store.database, store.tenant, parent, matching)
+        _print(command, store.database, store.tenant, runtime.settings.cwd, parent, matching)
     return 0
 
 
@@ -65,19 +68,29 @@ def _print(
     command: SessionsCommand,
     database: Database,
     tenant: str,
+    cwd: Path,
     parent: str | None = None,
     matching: Statement | None = None,
 ) -> None:
     """Print the newest sessions that fit, and on stderr how many more there are."""
-    selected = replace(_make_filter(command), matching=matching)
+    here = FolderFilter(str(cwd), str(repository_root(cwd) or ""))
+    labels = replace(_make_filter(command), matching=matching)
+    selected = replace(labels, folder=here) if command.here else labels
     is_selected = selected != LabelFilter()
-    sessions = list_newest(database, tenant, selected if command.all else FamilyFilter(parent, selected))
+
+    def list_all(labels: LabelFilter) -> Iterator[SessionSummary]:
+        return list_newest(database, tenant, labels if command.all else FamilyFilter(parent, labels))
+
+    is_table = sys.stdout.isatty() and not command.json
+    sessions = list_all(selected)
+    if is_table and parent is None and not command.here:
+        elsewhere = (session for session in sessions if not here.matches(session))
+        sessions = chain(list_all(replace(selected, folder=here)), elsewhere)
     listed = _Counted(database, sessions if command.all else islice(sessions, command.limit))
     if command.json:
         _print_json(listed)
-    elif sys.stdout.isatty():
-        while page := list(islice(listed, _TABLE_ROWS)):
-            _print_table(page)
+    elif is_table:
+        _print_tables(database, listed, here)
     else:
         for found in listed:
             put("\t".join(_cells(found)))
@@ -90,6 +103,15 @@ def _print(
             say("More sessions match. See them with --all, or --limit N")
     elif not command.all:
         _say_more(database, tenant, parent, listed.count)
+
+
+def _print_tables(database: Database, listed: Iterator[_Listed], here: FolderFilter) -> None:
+    """Print the sessions of this folder, and below them those of other folders."""
+    now = database.now()
+    while page := list(islice(listed, _TABLE_ROWS)):
+        ids = shorten_ids(database, (one.session.id for one in page))
+        rows = [_table_cells(one, ids[one.session.id], here, now) for one in page]
+        _print_table(rows, sum(here.matches(one.session) for one in page))
 
 
 def _say_more(database: Database, tenant: str, parent: str | None, listed: int) -> None:
@@ -168,46 +190,53 @@ def _cells(listed: _Listed) -> tuple[str, ...]:
     )
 
 
-def _print_table(sessions: list[_Listed]) -> None:
-    """Print a row for each session; titles are cut to the remaining width.
-
-    Ids are printed in full, in a narrow window the first part of those that Sandbur made.
+def _print_table(rows: Sequence[tuple[str, ...]], here: int) -> None:
+    """Print a row for each session; titles are cut to the remaining width. The first `here` rows are of this
+    folder.
     """
     from rich.cells import cell_len, set_cell_size
 
     console = make_console(sys.stdout)
     rest = glyphs_for(console.encoding).rest
-    rows = [_HEAD, *map(_table_cells, sessions)]
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    table = [_HEAD, *rows]
+    widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
     columns = _fitting(widths, console.width)
-    if sum(widths[at] + _GAP for at in columns) + _LEAST_TITLE > console.width:
-        rows = [(_MADE_ID.sub("", row[0]), *row[1:]) for row in rows]
-        widths[0] = max(cell_len(row[0]) for row in rows)
-        columns = _fitting_narrow(widths, console.width)
     room = max(_LEAST_TITLE, console.width - sum(widths[at] + _GAP for at in columns))
-    for number, row in enumerate(rows):
+    for number, row in enumerate(table):
+        if here and number == here + 1:
+            console.print(_ELSEWHERE, style="dim", soft_wrap=True)
         cells = [set_cell_size(row[at], widths[at] + _GAP) for at in columns]
         line = "".join(cells) + shorten(row[-1], room, rest)
         console.print(line.rstrip(), style=None if number else "bold", soft_wrap=True)
 
 
-def _table_cells(listed: _Listed) -> tuple[str, ...]:
+def _table_cells(listed: _Listed, short_id: str, here: FolderFilter, now: datetime) -> tuple[str, ...]:
     """Return the cells of a row: a title says how many sub-agents the session has."""
-    *cells, title, sub_agents = _cells(listed)
-    noun = "sub-agent" if sub_agents == "1" else "sub-agents"
-    return (*cells, f"({sub_agents} {noun}) {title}" if sub_agents else title)
+    session = listed.session
+    noun = "sub-agent" if listed.sub_agents == 1 else "sub-agents"
+    title = f"({listed.sub_agents} {noun}) {session.title}" if listed.sub_agents else session.title
+    return (
+        one_line(short_id),
+        short_age(session.updated_at, now),
+        session.status,
+        shorten(one_line(session.model), _MOST_MODEL, "..."),
+        _name_folder(session.cwd, here),
+        one_line(title),
+    )
+
+
+def _name_folder(cwd: str, here: FolderFilter) -> str:
+    """Return the end of a folder's path; nothing for this folder, and the rest below the repository."""
+    if cwd == here.cwd:
+        return ""
+    root = here.root or here.cwd
+    name = one_line(cwd.removeprefix(f"{root}/") if cwd.startswith(f"{root}/") else cwd)
+    return name if len(name) <= _MOST_FOLDER else f"...{name[3 - _MOST_FOLDER :]}"
 
 
 def _fitting(widths: list[int], width: int) -> list[int]:
-    """Return the indexes of the columns before the title; a narrow screen has no model and folder."""
-    wanted = min(widths[-1], _WANTED_TITLE)
-    for columns in (range(5), (0, 1, 2, 4)):
-        if sum(widths[at] + _GAP for at in columns) + wanted <= width:
-            return list(columns)
-    return [0, 1, 2]
-
-
-def _fitting_narrow(widths: list[int], width: int) -> list[int]:
-    """Return the same for a window in which ids are short: the narrowest ones have no date."""
-    needed = sum(widths[at] + _GAP for at in (0, 1, 2)) + _LEAST_TITLE
-    return [0, 1, 2] if needed <= width else [0, 2]
+    """Return the indexes of the columns before the title; a narrow window has fewer of them."""
+    for columns, wanted in (((0, 1, 2, 3, 4), _WANTED_TITLE), ((0, 1, 2, 4), _SHORT_TITLE)):
+        if sum(widths[at] + _GAP for at in columns) + min(widths[-1], wanted) <= width:
+            return [at for at in columns if at != 4 or widths[4] > len(_HEAD[4])]
+    return [0, 1, 2] if sum(widths[at] + _GAP for at in (0, 1, 2)) + _LEAST_TITLE <= width else [0, 2]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from ..terminal import shorten
 from .sanitize import expose
 
+Parts = tuple[tuple[int, int], ...]
+Colors = tuple[tuple[int, int, str], ...]
 Line = tuple[str, str]
 """A role of the theme, or a style of rich, and a text without line ends."""
 _HUNK = re.compile(r"^@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
@@ -17,23 +20,38 @@ _MOST_COMPARED_CHARS = 400
 _MOST_COMPARED_LINES = 200
 """Words are not compared in longer lines, and not after this many lines, because that is slow."""
 _SAME_ENOUGH = 0.4
-_CONTEXT = 3
+CONTEXT = 3
+"""The number of unchanged lines above and below a change."""
 
 
 class Emphasized(str):
-    """A text with emphasized parts."""
+    """A text with emphasized and coloured parts."""
 
-    parts: tuple[tuple[int, int], ...] = ()
+    parts: Parts = ()
     """The start and the end of each emphasized part."""
     role: str = ""
+    colors: Colors = ()
+    """The start, the end and the style of each coloured part."""
     frame: int = 0
     """The number of characters at the start that are the frame of a question."""
 
     def after(self, prefix: str) -> Emphasized:
-        """Return the text with a prefix; the emphasis moves with its words."""
-        return emphasize(
-            prefix + self, self.role, ((a + len(prefix), b + len(prefix)) for a, b in self.parts)
+        """Return the text with a prefix; the emphasis and the colours move with their words."""
+        by = len(prefix)
+        moved = emphasize(prefix + self, self.role, ((a + by, b + by) for a, b in self.parts))
+        moved.colors = tuple((a + by, b + by, style) for a, b, style in self.colors)
+        return moved
+
+    def within(self, start: int, end: int, text: str) -> Emphasized:
+        """Return `text`, which displays the characters from `start` to `end`, with their emphasis."""
+        parts = ((max(a, start) - start, min(b, end) - start) for a, b in self.parts if a < end and b > start)
+        made = emphasize(text, self.role, parts)
+        made.colors = tuple(
+            (max(a, start) - start, min(b, end) - start, style)
+            for a, b, style in self.colors
+            if a < end and b > start
         )
+        return made
 
 
 def emphasize(text: str, role: str, parts: Iterable[tuple[int, int]]) -> Emphasized:
@@ -52,8 +70,7 @@ def cut(text: str, cells: int, rest: str) -> str:
     short = shorten(text, cells, rest)
     if not isinstance(text, Emphasized) or short == text:
         return text if short == text else short
-    most = len(short) - len(rest)
-    return emphasize(short, text.role, ((a, min(b, most)) for a, b in text.parts if a < most))
+    return text.within(0, len(short) - len(rest), short)
 
 
 def color_diff(text: str) -> Iterator[Line]:
@@ -64,7 +81,17 @@ def color_diff(text: str) -> Iterator[Line]:
         yield "heading" if is_name else roles.get(line[:1], "plain"), expose(line)
 
 
-def number_diff(text: str) -> Iterator[Line]:
+class LineColors(NamedTuple):
+    """The colours of the code in the lines of the old and the new file, by the number of the line."""
+
+    old: Mapping[int, Colors]
+    new: Mapping[int, Colors]
+
+
+NO_COLORS = LineColors({}, {})
+
+
+def number_diff(text: str, colors: LineColors = NO_COLORS) -> Iterator[Line]:
     """Yield a unified diff with the line numbers of the old and the new file; other text is unchanged.
 
     The input is untrusted: a line that does not fit its hunk ends the hunk. Control characters are escaped.
@@ -82,15 +109,15 @@ def number_diff(text: str) -> Iterator[Line]:
         body = _body(lines[at + 1 :], *(1 if count is None else int(count) for count in hunk.group(2, 4)))
         if compared:
             yield "quiet", " " * (2 * width + 1) + " ..."
-        yield from _number(body, int(hunk[1]), int(hunk[3]), width, compared < _MOST_COMPARED_LINES)
+        yield from _number(body, int(hunk[1]), int(hunk[3]), width, compared < _MOST_COMPARED_LINES, colors)
         compared += len(body)
         at += 1 + len(body)
 
 
-def diff_text(before: str, after: str, first_line: int = 1) -> list[Line]:
+def diff_text(before: str, after: str, first_line: int = 1, colors: LineColors = NO_COLORS) -> list[Line]:
     """Return the difference of two texts in whole lines; the number of the first line is `first_line`."""
     lines = _unify(before, after)
-    numbered = list(number_diff("\n".join(_move(line, first_line - 1) for line in lines)))
+    numbered = list(number_diff("\n".join(_move(line, first_line - 1) for line in lines), colors))
     return numbered if before != after else [("quiet", "(no difference)")]
 
 
@@ -98,7 +125,7 @@ def _unify(before: str, after: str) -> Iterator[str]:
     """Yield a unified diff with a note if only one of the texts ends with a line end."""
     is_marked = _ends_its_line(before) != _ends_its_line(after)
     old, new = _lines_with_ends(before), _lines_with_ends(after)
-    for line in difflib.unified_diff(old, new, n=_CONTEXT):
+    for line in difflib.unified_diff(old, new, n=CONTEXT):
         yield line.removesuffix("\n")
         if is_marked and not line.endswith("\n"):
             yield "\\ No newline at end of file"
@@ -149,13 +176,15 @@ def _body(lines: Sequence[str], old: int, new: int) -> list[str]:
     return list(lines[:taken])
 
 
-def _number(body: list[str], old: int, new: int, width: int, compares: bool) -> Iterator[Line]:
+def _number(
+    body: list[str], old: int, new: int, width: int, compares: bool, colors: LineColors
+) -> Iterator[Line]:
     at = 0
     while at < len(body):
         removed = _run_of("-", body, at)
         added = _run_of("+", body, at + len(removed))
         if not removed and not added:
-            yield _context(body[at], old, new, width)
+            yield _context(body[at], old, new, width, colors.new.get(new, ()))
             is_line = not body[at].startswith("\\")
             old, new, at = old + is_line, new + is_line, at + 1
             continue
@@ -163,10 +192,12 @@ def _number(body: list[str], old: int, new: int, width: int, compares: bool) -> 
         pairs = list(zip(before, after, strict=False)) if compares else []
         for number, line in enumerate(before):
             parts = _changes(*pairs[number])[0] if number < len(pairs) else ()
-            yield "removed", _row(f"{old + number:>{width}} {'':>{width}} -", line, "removed.word", parts)
+            head, inks = f"{old + number:>{width}} {'':>{width}} -", colors.old.get(old + number, ())
+            yield "removed", _row(head, line, "removed.word", parts, inks)
         for number, line in enumerate(after):
             parts = _changes(*pairs[number])[1] if number < len(pairs) else ()
-            yield "added", _row(f"{'':>{width}} {new + number:>{width}} +", line, "added.word", parts)
+            head, inks = f"{'':>{width}} {new + number:>{width}} +", colors.new.get(new + number, ())
+            yield "added", _row(head, line, "added.word", parts, inks)
         old, new, at = old + len(removed), new + len(added), at + len(removed) + len(added)
 
 
@@ -177,20 +208,19 @@ def _run_of(mark: str, body: list[str], at: int) -> list[str]:
     return body[at:end]
 
 
-def _context(line: str, old: int, new: int, width: int) -> Line:
+def _context(line: str, old: int, new: int, width: int, colors: Colors) -> Line:
     if line.startswith("\\"):
         return "quiet", f"{'':>{2 * width + 1}}  {expose(line[1:].strip())}"
-    return "quiet", f"{old:>{width}} {new:>{width}}  {expose(line[1:])}"
+    return "quiet", _row(f"{old:>{width}} {new:>{width}}  ", line[1:], "", (), colors)
 
 
-def _row(head: str, line: str, role: str, parts: Iterable[tuple[int, int]]) -> str:
-    visible = expose(line)
-    if visible != line:  # escaped characters move the parts to other columns
+def _row(head: str, line: str, role: str, parts: Iterable[tuple[int, int]], colors: Colors) -> str:
+    visible, parts = expose(line), tuple(parts)
+    if visible != line or not (parts or colors):  # escaped characters move the parts to other columns
         return head + visible
-    return emphasize(line, role, parts).after(head)
-
-
-Parts = tuple[tuple[int, int], ...]
+    row = emphasize(line, role, parts)
+    row.colors = colors
+    return row.after(head)
 
 
 def _changes(before: str, after: str) -> tuple[Parts, Parts]:

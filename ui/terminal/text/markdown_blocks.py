@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from rich.text import Text
 
-from .citation_links import CITATIONS, Links, add_citation_rule, link_rows
+from .citation_links import Links, link_rows
 from .sanitize import plain
 
 if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.markdown import Markdown
 
@@ -111,15 +109,6 @@ def _closes(line: str, fence: str) -> bool:
     return line.strip().startswith(fence) and not line.strip().strip(fence[0])
 
 
-@cache
-def _parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-
-    parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
-    add_citation_rule(parser, "text")
-    return parser
-
-
 _NO_LINKS: Links = MappingProxyType({})
 
 
@@ -128,13 +117,9 @@ def render_block(block: str, code_theme: str = "ansi_dark", links: Links = _NO_L
 
     The citations in `links` become links without a visible address.
     """
-    from rich.markdown import Markdown
+    from .markdown_elements import make_markdown
 
-    text = plain(block)
-    markdown = Markdown("", hyperlinks=False, code_theme=code_theme)
-    markdown.markup = text
-    markdown.parsed = _parser().parse(text, {CITATIONS: links})
-    return _Block(markdown, links)
+    return _Block(make_markdown(plain(block), code_theme, links), links)
 
 
 class _Block:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 from .sanitize import one_line
 
+_AGES = ((86_400 * 365, "y"), (86_400, "d"), (3600, "h"), (60, "m"))
 _UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
@@ -43,3 +44,13 @@ def ago(stamp: str) -> str:
             count = int(seconds // length)
             return f"{count} {unit}{'' if count == 1 else 's'} ago"
     return "just now"
+
+
+def short_age(stamp: str, now: datetime) -> str:
+    """Return how long ago a stored time was, such as `5m`, `2h` or `3d`."""
+    try:
+        seconds = (now - datetime.fromisoformat(stamp)).total_seconds()
+    except (ValueError, TypeError):
+        return "?"
+    length, unit = next((pair for pair in _AGES if seconds >= pair[0]), (60, "m"))
+    return f"{max(0, int(seconds // length))}{unit}"

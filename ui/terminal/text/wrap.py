@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from rich.cells import cell_len
 
 from ..terminal import Glyphs, put
-from .diffs import Emphasized, Line, emphasize, prepend
+from .diffs import Emphasized, Line, prepend
 
 _PIECES = re.compile(r"\s+|\S+")
 _WORDS = re.compile(r"\s*\S+")
@@ -84,10 +84,8 @@ def in_frame(text: str) -> Emphasized:
 
 def _part(text: str, start: int, end: int) -> str:
     """Return a part of a text with its emphasis."""
-    if not isinstance(text, Emphasized):
-        return text[start:end]
-    within = [(max(a, start) - start, min(b, end) - start) for a, b in text.parts if a < end and b > start]
-    return emphasize(text[start:end], text.role, within)
+    part = text[start:end]
+    return text.within(start, end, part) if isinstance(text, Emphasized) else part
 
 
 def flow(entries: Iterable[str], cells: int) -> Iterator[str]:

@@ -65,6 +65,8 @@ class Scrollback:
 def _style(style: str, text: str) -> Text:
     styled = Text(str(text), style=style)
     if isinstance(text, Emphasized):
+        for start, end, color in text.colors:
+            styled.stylize(color, start, end)
         for start, end in text.parts:
             styled.stylize(text.role, start, end)
         styled.stylize("frame", 0, text.frame)

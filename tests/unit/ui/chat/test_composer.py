@@ -19,9 +19,10 @@ from prompt_toolkit.output import DummyOutput
 from support.waiting import until
 
 from sandbur.ui.chat.input.completion import SlashCompleter
-from sandbur.ui.chat.input.composer import UNREAD_S, Composer, Leave, show_above
+from sandbur.ui.chat.input.composer import UNREAD_S, Composer, Leave
 from sandbur.ui.chat.input.history import input_history
 from sandbur.ui.chat.input.keys import Does
+from sandbur.ui.chat.input.line_prompt import show_above
 from sandbur.ui.chat.slash.table import COMMANDS
 from sandbur.ui.terminal.status import StatusFacts
 from sandbur.ui.terminal.terminal import Glyphs

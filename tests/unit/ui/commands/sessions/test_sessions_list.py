@@ -1,10 +1,12 @@
 """`sandbur sessions list` prints a page, and says how many more there are."""
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from support.commands.command import Command
+from support.screens.terminal_pair import Terminal
 
 from sandbur.state.process.clock import format_time
 from sandbur.state.session import SessionSettings, SpawnedBy
@@ -227,3 +229,54 @@ def parent(request):
 counter = Agent(ScriptedModel(lambda request: "3"), name="counter", description="Counts.")
 shop = Agent(ScriptedModel(parent), agents=[counter])
 """
+
+
+MADE = [f"0b9b9da{digit}-3b4a-4a51-8d6c-0f3d5a1d2c{digit}a" for digit in "0123"]
+NEAR = MADE[2].replace("-3", "-4", 1)
+
+
+@pytest.fixture
+def spread(command: Command) -> Command:
+    """Return a command whose store has sessions of its folder, of one below it, and newer ones elsewhere."""
+    (command.folder / ".git").mkdir()
+    (command.folder / "below").mkdir()
+    store = Store.open(f"sqlite:///{command.folder}/data/sandbur.db", durability="normal")
+    folders = (command.folder, command.folder / "below", "/work/shop", "/work/bank")
+    for session_id, folder in zip(MADE, folders, strict=True):
+        store.index.create(session_id, SessionSettings(model="demo", cwd=str(folder)), f"title of {folder}")
+    store.index.create(NEAR, SessionSettings(model="demo", cwd="/work"), "a near id")
+    store.close()
+    return command
+
+
+def read_table(command: Command, *words: str, columns: int = 100) -> list[str]:
+    with Terminal(columns=columns) as terminal:
+        process = command.start("sessions", *words, **terminal.streams, start_new_session=True)
+        terminal.drain(process)
+        assert process.returncode == 0
+        rows = re.sub(r"\x1b\[[0-9;]*m", "", terminal.output.decode()).splitlines()
+    assert max(map(len, rows)) <= columns
+    return rows
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
+def test_a_table_begins_with_this_folder_and_has_short_ids_that_resume(spread: Command, columns: int) -> None:
+    head, *rows = read_table(spread, columns=columns)
+    assert head.split()[:3] == ["id", "used", "status"]
+    ids = [row.split()[0] for row in rows]
+    assert ids[:3] == ["0b9b9da1", "0b9b9da0", "in"]
+    assert sorted(ids[3:]) == [MADE[2][:10], NEAR[:10], "0b9b9da3"]
+    assert all(row.split()[1] == "0m" for row in rows if not row.startswith("in "))
+    for short in (one for one in ids if one != "in"):
+        assert spread.run("sessions", "show", short).code == 0
+    (bank,) = (row for row in rows if row.startswith("0b9b9da3"))
+    assert ("/work/bank" in bank.partition("title")[0]) == (columns >= 80)
+
+
+def test_here_lists_only_this_folder_and_its_repository(spread: Command) -> None:
+    assert listed(spread, "--here") == [MADE[1], MADE[0]]
+    assert [row.split()[0] for row in read_table(spread, "--here")] == ["id", "0b9b9da1", "0b9b9da0"]
+    assert listed(spread, "-C", "below", "--here") == [MADE[1], MADE[0]]
+    assert listed(spread, "--here", "--app", "shop") == []
+    problem = spread.run("sessions", "show", MADE[0], "--here")
+    assert (problem.code, "--here belong" in problem.err) == (2, True)

@@ -1,0 +1,136 @@
+"""Markdown whose tables keep every character in a narrow window: cells fold, or rows are `name: value`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, ClassVar
+
+from markdown_it import MarkdownIt
+from rich import box
+from rich.markdown import CodeBlock, Markdown, MarkdownElement, TableElement
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Span, Text
+
+from .citation_links import CITATIONS, Links, add_citation_rule
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+NARROW = 50
+"""A table in fewer columns is displayed as rows of `name: value`."""
+_LEAST_CELL = 8
+"""The least width of a column that is folded; with more columns a table is displayed as rows, too."""
+_INDENT = 2
+_JOINED = re.compile(
+    r"[\U0001f1e6-\U0001f1ff]{2}|.(?:[\u0300-\u036f\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff]|\u200d.)+"
+)
+"""A character of several code points: a flag, a letter with accents, an emoji with modifiers."""
+_UNLIMITED = 1_000_000
+
+
+class FoldedTable(TableElement):
+    """A table whose cells are folded where the window is narrow."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        names = [_style_name(name) for name in self._names()]
+        rows = [[cell.content for cell in row.cells] for row in self.body.rows] if self.body else []
+        table, room = _make_table(names, rows), options.max_width
+        natural = table.__rich_measure__(console, options.update_width(_UNLIMITED)).maximum
+        if room >= NARROW and room >= min(natural, len(names) * _LEAST_CELL):
+            yield table
+        else:
+            yield from _list_cells(console, room, names, rows)
+
+    def _names(self) -> Sequence[Text]:
+        row = self.header.row if self.header is not None else None
+        return [cell.content for cell in row.cells] if row is not None else []
+
+
+class FoldedCode(CodeBlock):
+    """Highlighted code, wrapped between words."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        code = str(self.text).rstrip()
+        yield _WholeCharacters(code, self.lexer_name, theme=self.theme, word_wrap=True, padding=1)
+
+
+class _WholeCharacters(Syntax):
+    """Code in which a character of several code points, such as a flag, has one style."""
+
+    def highlight(self, code: str, line_range: tuple[int | None, int | None] | None = None) -> Text:
+        """Return the highlighted code; the parts of a character would be measured, and cut, each alone."""
+        text = super().highlight(code, line_range)
+        joined = [found.span() for found in _JOINED.finditer(text.plain)]
+        if joined:
+            text.spans = [
+                Span(_leave(start, joined), _leave(end, joined), style) for start, end, style in text.spans
+            ]
+        return text
+
+
+def _leave(place: int, joined: Sequence[tuple[int, int]]) -> int:
+    """Return the end of the character around a place, or the place if it is between two characters."""
+    return next((end for start, end in joined if start < place < end), place)
+
+
+class FoldingMarkdown(Markdown):
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **Markdown.elements,
+        "table_open": FoldedTable,
+        "fence": FoldedCode,
+        "code_block": FoldedCode,
+    }
+
+
+@cache
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+    add_citation_rule(parser, "text")
+    return parser
+
+
+def make_markdown(text: str, code_theme: str, links: Links) -> Markdown:
+    """Return a text for the console: a link is followed by its address, HTML is displayed as text."""
+    markdown = FoldingMarkdown("", hyperlinks=False, code_theme=code_theme)
+    markdown.markup = text
+    markdown.parsed = _parser().parse(text, {CITATIONS: links})
+    return markdown
+
+
+def _style_name(name: Text) -> Text:
+    styled = name.copy()
+    styled.stylize("markdown.table.header")
+    return styled
+
+
+def _make_table(names: Sequence[Text], rows: Sequence[Sequence[Text]]) -> Table:
+    table = Table(box=box.SIMPLE, pad_edge=False, style="markdown.table.border", collapse_padding=True)
+    for name in names:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _list_cells(
+    console: Console, room: int, names: Sequence[Text], rows: Sequence[Sequence[Text]]
+) -> Iterator[Text]:
+    """Yield each cell as `name: value`, and an empty line between rows; without rows, the names."""
+    if not rows:
+        yield Text(" ").join(names)
+    for number, row in enumerate(rows):
+        if number:
+            yield Text("")
+        for name, value in zip(names, row, strict=True):
+            line = Text.assemble(name, ": ", value) if name.plain.strip() else value.copy()
+            yield from _hang(console, line, room)
+
+
+def _hang(console: Console, line: Text, room: int) -> Iterator[Text]:
+    """Yield a line as rows of at most `room` columns; the rows after the first one are indented."""
+    wrapped = line.wrap(console, max(1, room - _INDENT), overflow="fold")
+    for number, part in enumerate(wrapped):
+        yield Text.assemble(" " * _INDENT if number else "", part, no_wrap=True, overflow="ignore")
