@@ -394,10 +394,13 @@ class Session:
             execution_mode=state.execution_mode, pending_tool_calls=state.pending_tool_calls
         )
 
-    async def interrupt(self) -> None:
-        """Cancel the current action. The iterator of the run then ends with the status `interrupted`."""
+    async def interrupt(self, by: str = "") -> None:
+        """Cancel the current action. The iterator of the run then ends with the status `interrupted`.
+
+        `by` names who or what asked for it, as far as that is known; the model reads it.
+        """
         if self._run is not None:
-            await self._run.interrupt()
+            await self._run.interrupt(by)
 
     def _start(self, given: RunInput, options: RunOptions = NO_OPTIONS) -> AsyncIterator[Event]:
         if given.record_only or given.is_command or given.inputs.get("runs"):

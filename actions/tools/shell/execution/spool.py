@@ -40,6 +40,8 @@ class Spool:
             self._write_ready()
         except OSError:
             os.close(self.output)
+            # An order that is incomplete would be taken for one of an earlier start of the machine.
+            self.folder.joinpath(f"{READY}{marker}").unlink(missing_ok=True)
             raise
         self._seen = 0
 
