@@ -397,8 +397,7 @@ class Session:
     async def interrupt(self, by: str = "") -> None:
         """Cancel the current action. The iterator of the run then ends with the status `interrupted`.
 
-        `by` names who or what asked for it, as far as that is known; the model reads it.
-        """
+        `by` names who or what asked for it, as far as that is known."""
         if self._run is not None:
             await self._run.interrupt(by)
 
