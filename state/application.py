@@ -16,6 +16,9 @@ from .conversation.plan_notebook import StepStatus as StepStatus
 from .conversation.transcript import Transcript
 from .conversation.usage import Usage as Usage
 
+TOKENS_PER_BYTE = 0.25
+"""The estimate until a provider has reported how many tokens a request had."""
+
 
 class VibeStep(Record):
     step_id: str
@@ -225,7 +228,7 @@ class ApplicationState(Record):
     """The number of compressions since the last model reply. More than one means that the first was not
     enough.
     """
-    tokens_per_byte: float = 0.25
+    tokens_per_byte: float = TOKENS_PER_BYTE
     """The ratio of tokens to bytes, estimated from the provider's usage reports."""
     usage: Usage = Usage()
     """The usage of the whole session."""

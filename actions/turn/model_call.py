@@ -247,21 +247,28 @@ async def ask(
     return reply
 
 
+_USED_IF_COUNTED, _USED_IF_ESTIMATED = 1.0, 2.0
+"""The share of the window from which on a request is known not to fit, by how its tokens are known."""
+
+
 async def _fits(state: ApplicationState, ports: Ports, request: ModelRequest) -> bool:
     """Return whether the request will probably fit the usable share of the model's window.
 
-    After a compression this is always True: the estimate may be wrong, so the request is tried.
+    After a compression only a request is refused that is known not to fit: an estimate may be wrong, so it
+    counts from twice the window on.
     """
-    if state.compressions:
-        return True
+    shares = (
+        (_USED_IF_COUNTED, _USED_IF_ESTIMATED) if state.compressions else (ports.requests.compress_at,) * 2
+    )
     tokens = (
         await ports.requests.token_counter.count_tokens(request)
         if ports.requests.token_counter is not None
         else None
     )
-    if tokens is None:
-        tokens = _count_request_bytes(state, ports, request.histories) * state.tokens_per_byte
-    return tokens <= ports.model.context_window * ports.requests.compress_at
+    if tokens is not None:
+        return tokens <= ports.model.context_window * shares[0]
+    tokens = _count_request_bytes(state, ports, request.histories) * state.tokens_per_byte
+    return tokens <= ports.model.context_window * shares[1]
 
 
 def _count_request_bytes(state: ApplicationState, ports: Ports, histories: tuple[Transcript, ...]) -> int:

@@ -3,7 +3,6 @@
 import fcntl
 import os
 import re
-import secrets
 import stat
 import time
 from collections.abc import Generator, Iterable
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...state.process.crashpoints import reach
+from ...state.process.temporaries import NOTES
 from .paths import FileProblem, FileStat, format_path, require_regular, translate_errors
 from .safe_open import open_folder, open_in, open_or_make_folder
 
@@ -66,6 +66,7 @@ def temporary_file(target: Path, mode: int, folder: int | None = None) -> Genera
 
     `folder` is the descriptor of the folder, if the folder is open already.
     """
+    _note(target.parent)
     with ExitStack() as stack:
         there = stack.enter_context(open_folder(target.parent)) if folder is None else folder
         try:
@@ -76,6 +77,7 @@ def temporary_file(target: Path, mode: int, folder: int | None = None) -> Genera
                 " files, and a safe replacement needs one."
             ) from None
         try:
+            reach("temporary_made")
             yield temporary
         finally:
             os.close(temporary.descriptor)
@@ -93,14 +95,35 @@ def remove_leftovers(folder: Path) -> None:
                 os.unlink(name, dir_fd=there)
 
 
+def write_durably(path: Path, content: bytes) -> None:
+    """Replace a private file so that a reader finds the old or the new content, also after a power loss."""
+    real = Path(os.path.realpath(path))
+    with temporary_file(real, 0o600) as temporary:
+        with os.fdopen(os.dup(temporary.descriptor), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.take_place_of(real)
+    sync_folder(real.parent)
+
+
+def _note(folder: Path) -> None:
+    """Note that this process makes temporary files in a folder; remove what killed ones left there."""
+    if NOTES.add(os.fspath(folder)):
+        remove_leftovers(folder)
+
+
 def _make_temporary_name() -> str:
-    return f".sandbur-{secrets.token_hex(6)}.tmp"
+    return NOTES.name(".sandbur-", ".tmp")
 
 
 def _create_locked_file(folder: int, mode: int) -> TemporaryFile:
     while True:
         name = _make_temporary_name()
-        descriptor = open_in(folder, name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        try:
+            descriptor = open_in(folder, name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        except FileExistsError:
+            continue
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         # Another process may have removed the file as a leftover before it was locked.
@@ -146,9 +169,11 @@ def replace_link(path: Path, leads_to: str, expected: FileStat | None, syncs_fol
     more. `syncs_folders` is as in `replace_content`.
     """
     with translate_errors(path, "written"), open_or_make_folder(path.parent) as folder:
+        _note(path.parent)
         temporary = _make_temporary_name()
         os.symlink(leads_to, temporary, dir_fd=folder)
         try:
+            reach("temporary_made")
             with lock_folder(folder):
                 refuse_stale(path, expected, folder)
                 os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)

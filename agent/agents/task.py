@@ -123,6 +123,6 @@ def count_usage(child: Session, call_id: str) -> Usage:
 def describe_stopped_child(parent_id: str, call_id: str) -> str:
     """Return what the model reads about a sub-agent that was interrupted and does not go on by itself."""
     return (
-        "Interrupted: the user said something else. The sub-agent stopped in its middle, and what it did"
+        "Interrupted: the user sent another message. The sub-agent stopped in its middle, and what it did"
         f' stays done. It can go on: task(resume="{child_session_id(parent_id, call_id)}", ...).'
     )

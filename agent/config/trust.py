@@ -3,13 +3,14 @@
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, ValidationError
 
+from ...actions.workspace.atomic_write import write_durably
+from ...actions.workspace.paths import FileProblem
 from ...state.conversation.messages import Record
 from ...state.errors import ConfigError
 from .paths import (
@@ -145,15 +146,9 @@ def _write(path: Path, trusted: _TrustList) -> None:
     text = json.dumps(trusted.model_dump(), indent=1, sort_keys=True)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".trusted-")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text + "\n")
-                file.flush()
-                os.fsync(descriptor)
-            Path(temporary).replace(path)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
+        write_durably(path, f"{text}\n".encode())
+    except FileProblem as problem:
+        raise ConfigError(str(problem), "Check the permissions of the folder.") from None
     except OSError as error:
         raise ConfigError(
             f"{path} cannot be written: {error.strerror}.", "Check the permissions of the folder."

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ..sdk.session import AgentSession
     from ..session.session import Session
 
+_ASKED, _SHUTDOWN = "a request to stop", "the shutdown of its worker"
 _LOOK_S = 0.001
 POLL_S = 0.5
 """The seconds between two looks for waiting sessions; a hint shortens them."""
@@ -132,7 +133,7 @@ class Worker:
         self.hint()
         for session in list(self._running.values()):
             if session is not None:
-                await session.interrupt()
+                await session.interrupt(_SHUTDOWN)
 
     def hint(self) -> None:
         """Look for waiting sessions at once. Any thread may call this."""
@@ -150,7 +151,7 @@ class Worker:
         if session is None:
             return False
         self._interrupted.add(session_id)
-        await session.interrupt()
+        await session.interrupt(_ASKED)
         return True
 
     async def _claim_until_drained(self, once: bool) -> None:
@@ -363,7 +364,7 @@ class Worker:
         while self._tasks:
             for session in list(self._running.values()):
                 if session is not None:
-                    await session.interrupt()
+                    await session.interrupt(_SHUTDOWN)
             await asyncio.wait(self._tasks, timeout=1.0)
         await self._sessions.aclose()
         await self._store.heartbeat.end(self)
@@ -388,7 +389,7 @@ class Worker:
         """Interrupt runs whose sessions another worker has. What they would write is refused."""
         for session_id in session_ids:
             if (session := self._running.get(session_id)) is not None:
-                task = asyncio.ensure_future(session.interrupt())
+                task = asyncio.ensure_future(session.interrupt("another worker, which has the session"))
                 self._tasks.add(task)
                 task.add_done_callback(self._finish)
 
@@ -443,7 +444,7 @@ def _find_answered(session: AgentSession[Any], claimed: Claimed, finished: RunFi
 async def _keep_interrupting(session: AgentSession[Any]) -> None:
     """Interrupt a run as soon as there is one, so that its end is recorded and nothing else."""
     while True:
-        await session.interrupt()
+        await session.interrupt(_ASKED)
         await asyncio.sleep(_LOOK_S)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ...actions.tools.shell.execution.abandoned import end_abandoned
 from ...actions.workspace.content_cache import sweep_temporaries
+from ...state.process.temporaries import remove_of_killed
 from ..extensions.extension import load
 from ..extensions.registry import list_shipped
 from .wiring import places_of
@@ -13,6 +14,7 @@ from .wiring import places_of
 
 def clear_up(home: Path) -> None:
     """End the commands that no process supervises any more, and remove unfinished files."""
+    remove_of_killed(home)
     if (scratch := home / "scratch").is_dir():
         end_abandoned(scratch)
     if (snapshots := home / "snapshots").is_dir():

@@ -16,6 +16,7 @@ from ...actions.ports import UserInput
 from ...state.application import ApplicationState
 from ...state.conversation.messages import UserContent
 from ...state.errors import ConfigError, DamagedRecords, UnknownTool, UsageError, to_exhausted
+from ...state.process.temporaries import NOTES
 from ...state.session import InboxKind, OutputSchema, SessionSettings, WaitingMessage, check_session_id
 from ...state.store.store import Store
 from ..config.data_folder import make_private
@@ -33,6 +34,8 @@ from .prompts import session_prompt
 from .tool_servers import ToolServers
 from .wiring import settings_of_resumed, settings_of_session
 
+_LEFT_IN = ("scratch", "snapshots", "temporary")
+"""The folders of the data folder in which killed processes leave something."""
 _OTHER_FORM = "The output type of the agent has changed; this session keeps the one that it began with."
 
 
@@ -101,6 +104,7 @@ class Runtime:
             overrides = merge_overrides(definition.overrides, overrides)
             settings = load_settings(overrides, env, of_project=not is_embedded)
         make_private(settings.home)
+        NOTES.keep_in(settings.home)
         store = Store.open(settings.store, settings.tenant, on_notice, settings.durability, settings.home)
         return cls(overrides, settings, store, env, on_notice, definition, is_embedded, flags)
 
@@ -303,7 +307,7 @@ class Runtime:
 
     async def _clear_up(self) -> None:
         """Remove the leftovers of killed processes. This runs after the recovery, which reports them."""
-        if not any((self.settings.home / name).is_dir() for name in ("scratch", "snapshots")):
+        if not any((self.settings.home / name).is_dir() for name in _LEFT_IN):
             return
 
         try:

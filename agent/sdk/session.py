@@ -315,11 +315,14 @@ class AgentSession(Generic[OutputT]):
             lambda session, options: session.decide(made, record_only, options=options), request
         )
 
-    async def interrupt(self) -> None:
-        """End the current action. The run then ends with the status `interrupted`."""
+    async def interrupt(self, by: str = "") -> None:
+        """End the current action. The run then ends with the status `interrupted`.
+
+        `by` names who or what asked for it, such as "the user"; the model reads it.
+        """
         self._approvals.stop()
         if self._session is not None:
-            await self._session.interrupt()
+            await self._session.interrupt(by)
 
     def load(self, messages: Iterable[Message]) -> None:
         """Add messages of another conversation to the history. The next step stores them.

@@ -53,6 +53,7 @@ from .run_limits import Limits, RunUsage
 from .run_result import make_run_finished, wake_time
 
 _log = logging.getLogger("sandbur")
+_PROGRAM, _PARENT = "the program that ran it", "the run that started this agent"
 
 
 class InternalError(SandburError):
@@ -122,6 +123,8 @@ class Run:
         self._events = EventQueue(ports.journal.after_commit)
         self._task: asyncio.Task[SandburError | None] | None = None
         self._was_interrupted = False
+        self._stopped_by = ""
+        """Who or what interrupted the run; empty if nobody named it."""
         self.is_over = False
         """Whether the session is free for another run."""
         self._has_begun = False
@@ -172,10 +175,14 @@ class Run:
         if not self._is_recorded:
             self._ports.trace.add(RunEnded(status="interrupted", action=self._position.next_action))
 
-    async def interrupt(self) -> None:
+    async def interrupt(self, by: str = "") -> None:
         """Cancel the current action and wait until it has stopped. The start of the run is never
-        interrupted."""
+        interrupted.
+
+        `by` names who or what asked for it, as far as that is known; the model reads it.
+        """
         task = self._task
+        self._stopped_by = self._stopped_by or by
         if task is not None and task.done():
             return
         if self._has_begun and task is not None and not self._was_interrupted:
@@ -331,7 +338,8 @@ class Run:
                 await self._run_actions()
         except asyncio.CancelledError:
             if self._was_interrupted and self._lost is None:
-                await self._keep_cut_answer("the user")
+                known = _PARENT if self._check_parent is not None else _PROGRAM
+                await self._keep_cut_answer(self._stopped_by or known)
             raise
         except Exception:  # any error that the work raised instead of its cancellation
             if not limit.expired():

@@ -16,8 +16,9 @@ from ...actions.masking.named_values import is_placeholder, is_quoted_secret, is
 from ...actions.masking.references import References
 from ...actions.ports import Masker, Ports
 from ...actions.turn.model_call import Model, refusal_of
-from ...actions.workspace.paths import make_absolute
+from ...actions.workspace.paths import format_size, make_absolute
 from ...actions.workspace.protected.secret_files import is_secret_file
+from ...state.application import TOKENS_PER_BYTE
 from ...state.conversation.attachments import AttachedFile, Document
 from ...state.conversation.messages import UserContent, encodable, require_content
 from ...state.errors import ConfigError, UsageError
@@ -324,7 +325,15 @@ def mask_content(ports: Ports, message: UserContent, may_be_empty: bool = True) 
 
 
 def require_readable(model: Model, message: UserContent) -> None:
-    """Raise `UsageError` if the message has a file that the model cannot get."""
+    """Raise `UsageError` if the message has a file that the model cannot get, or more text than it can."""
+    texts = (message,) if isinstance(message, str) else (part for part in message if isinstance(part, str))
+    size = sum(len(text.encode("utf-8", "replace")) for text in texts)
+    if (tokens := int(size * TOKENS_PER_BYTE)) > model.context_window:
+        raise UsageError(
+            f"The message has {format_size(size)}, about {tokens:,} tokens;"
+            f" the window of {model.name} has {model.context_window:,}.",
+            "Put the text into a file and name the file in the message: tools read it in parts.",
+        )
     for part in () if isinstance(message, str) else message:
         if not isinstance(part, str) and (why := refusal_of(model, part)):
             raise UsageError(why, "Leave it out, or go on with another model: -m PROVIDER/MODEL")

@@ -396,10 +396,12 @@ class Session:
             mode, calls = "interactive", tuple(map(take_back_approval, calls))
         self._position.change(execution_mode=mode, pending_tool_calls=calls)
 
-    async def interrupt(self) -> None:
-        """Cancel the current action. The iterator of the run then ends with the status `interrupted`."""
+    async def interrupt(self, by: str = "") -> None:
+        """Cancel the current action. The iterator of the run then ends with the status `interrupted`.
+
+        `by` names who or what asked for it, as far as that is known."""
         if self._run is not None:
-            await self._run.interrupt()
+            await self._run.interrupt(by)
 
     def _start(self, given: RunInput, options: RunOptions = NO_OPTIONS) -> AsyncIterator[Event]:
         if given.record_only or given.is_command or given.inputs.get("runs"):

@@ -3,12 +3,15 @@
 import os
 import secrets
 import signal
+import subprocess
+import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from support.commands.command import Command
+from support.samples.trial_folders import make_ended_trial
 from support.tools.processes import parent_of, supervisors
 from support.waiting import wait_for
 
@@ -50,6 +53,87 @@ def test_the_next_run_removes_half_a_content_and_not_that_of_a_living_process(co
     index.touch()
     assert command.run("-p", "hello", "-m", "demo").code == 0
     assert [left.exists(), index.exists(), living.exists()] == [False, False, True]
+
+
+def change_files(folder: Path, word: str) -> None:
+    (folder / "a.txt").write_text(word)
+    (folder / "below").mkdir(exist_ok=True)
+    (folder / "below" / "b.txt").write_text(word)
+    (folder / "link").unlink(missing_ok=True)
+    (folder / "link").symlink_to(f"{word}.txt")
+
+
+def prepare_trial(command: Command) -> Path:
+    workspace = command.folder / "ws"
+    workspace.mkdir()
+    change_files(workspace, "old")
+    make_ended_trial(command.folder / "data", workspace, lambda copy: change_files(copy, "new"))
+    return workspace
+
+
+def prepare_undo(command: Command) -> tuple[str, ...]:
+    words = ("t1", "--yes", "-C", str(prepare_trial(command)), "-m", "demo")
+    assert command.run("try", "apply", *words).code == 0
+    return ("try", "undo", *words)
+
+
+def prepare_fork(command: Command) -> tuple[str, ...]:
+    workspace = command.folder / "ws"
+    workspace.mkdir()
+    (workspace / "made.txt").write_text("before")
+    words = ("-p", 'write "hi" to made.txt', "-m", "demo", "-y", "-C", str(workspace))
+    ended = command.run(*words, "--output-format", "json")
+    return ("fork", ended.result["session_id"], "--at", "0", "--files", "--yes", "-C", str(workspace))
+
+
+WRITERS: dict[str, Callable[[Command], tuple[str, ...]]] = {
+    "try apply": lambda command: (
+        "try", "apply", "t1", "--yes", "-C", str(prepare_trial(command)), "-m", "demo"
+    ),
+    "try undo": prepare_undo,
+    "fork --files": prepare_fork,
+    "a setting": lambda command: ("config", "set", "model", "demo"),
+    "a run": lambda command: ("-p", 'write "hi" to made.txt', "-m", "demo", "-y"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_the_next_command_removes_each_temporary_file_of_a_killed_one(command: Command, name: str) -> None:
+    (command.folder / "data").mkdir(mode=0o700)
+    words = WRITERS[name](command)
+    kills = 0
+    while (died := command.run(*words, SANDBUR_CRASH_AT=f"temporary_made:{kills + 1}")).code < 0:
+        kills += 1
+        found = [path for path in command.folder.rglob("*") if path.name.startswith(".sandbur-")]
+        assert len(found) == 1
+        assert command.run("trust").code == 0
+        assert [path for path in found if os.path.lexists(path)] == []
+    assert (died.code, kills > 0) == (0, True), died.err
+    assert list((command.folder / "data" / "temporary").iterdir()) == []
+
+
+MAKES_FOLDER = """
+import os, signal, tempfile
+from pathlib import Path
+from sandbur.state.process.temporaries import NOTES, make_prefix
+NOTES.keep_in(Path(os.environ["SANDBUR_HOME"]))
+place = tempfile.mkdtemp(prefix=make_prefix("test"))
+Path(place, "file").touch()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_next_command_removes_the_temporary_folders_of_a_killed_one(command: Command) -> None:
+    temp = command.folder / "tmp"
+    temp.mkdir()
+    (command.folder / "data").mkdir(mode=0o700)
+    foreign = temp / "sandbur-notes"
+    foreign.mkdir()
+    env = {**command.env, "TMPDIR": str(temp)}
+    died = subprocess.run([sys.executable, "-c", MAKES_FOLDER], env=env, check=False)
+    assert (died.returncode, len(list(temp.iterdir()))) == (-signal.SIGKILL, 2)
+    assert command.run("trust").code == 0
+    assert list(temp.iterdir()) == [foreign]
 
 
 class Working:

@@ -148,7 +148,7 @@ class Conversation:
         self._is_cancelled = True
         if self._asking is not None:
             self._asking.cancel()
-        await self.session.interrupt()
+        await self.session.interrupt("the user")
         for one in self.session.inbox.waiting:
             # A message to a cancelled run must not be sent later without the person's knowledge.
             with suppress(SandburError):
@@ -205,7 +205,7 @@ class Conversation:
         if turn is not None:
             turn.cancel()
             await asyncio.wait([turn])
-        await self.session.interrupt()
+        await self.session.interrupt("the end of the editor's connection")
         await self.runtime.aclose()
 
     def _begin(self, work: Awaitable[StopReason], is_prompted: bool) -> asyncio.Task[StopReason]:

@@ -93,9 +93,9 @@ def _run(command: Command) -> int:
     gc.enable()
     import asyncio
 
-    from .failure_reports import keep_bug_reports
+    from .process_start import prepare_process
 
-    keep_bug_reports(command)
+    prepare_process(command)
     codes: list[int] = []
     try:
         with asyncio.Runner() as runner:

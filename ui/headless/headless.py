@@ -1,10 +1,12 @@
 """Runs one message or one decision, and prints the result in the chosen format."""
 
+import asyncio
 import select
 import stat
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from os import fstat, read
 from pathlib import Path
 
@@ -16,12 +18,15 @@ from ...actions.turn.commands import (
     parse_mode_command,
     parse_shell_command,
 )
+from ...actions.turn.model_call import refusal_of
 from ...agent.extensions.prompt_commands import find_commands
 from ...agent.session.recovery import recover
 from ...agent.session.session import Session
 from ...state.calls import PendingCall
+from ...state.conversation.attachments import AttachedFile
 from ...state.conversation.messages import UserContent, is_visible
 from ...state.errors import OutputLost, SandburError, UsageError
+from ..chat.input.files.attached_files import with_named_files
 from ..cli.grammar import Progress
 from ..cli.open_session import open_runtime, open_session, read_attachments
 from ..commands.chat import ChatCommand
@@ -125,12 +130,40 @@ async def run_headless(command: ChatCommand) -> int:
         session = await open_session(runtime, command)
         if prompt is not None and prompt.startswith("/"):
             prompt = _expand_command_file(prompt, session.settings.cwd, runtime.env)
+        if prompt is not None and command.prompt not in (None, "-"):
+            prompt, named = await _attach_named(
+                session, prompt, clean(command.prompt or ""), command.progress
+            )
+            files = (*files, *named)
         message = (*files, *([prompt] if prompt else [])) if files else prompt
         if message is None:
             message = await _find_remaining(session)
         warn(session.notices, command.progress)
         events = session.send(message) if message is not None else recover(session)
         return await run_to_end(session, events, session.state.pending_tool_calls, command.progress)
+
+
+async def _attach_named(
+    session: Session, prompt: str, words: str, progress: Progress
+) -> tuple[str, Sequence[AttachedFile]]:
+    """Return the prompt with the texts of the files that the words of the command line name with `@`, and
+    the other files.
+
+    Text from stdin attaches nothing, because it may come from others.
+    """
+    if "@" not in words:
+        return prompt, ()
+    judge = partial(session.rules.judge_reading, mode=session.state.execution_mode)
+    refusal = partial(refusal_of, session.ports.model)
+    cwd = Path(session.settings.cwd)
+    named = await asyncio.to_thread(with_named_files, words, cwd, judge, refusal)
+    warn((one_line(line) for _, line in named.notices), progress)
+    if isinstance(named.content, str):
+        return prompt + named.content.removeprefix(words), ()
+    files = [part for part in named.content if not isinstance(part, str)]
+    return prompt + "".join(
+        part.removeprefix(words) for part in named.content if isinstance(part, str)
+    ), files
 
 
 async def _find_remaining(session: Session) -> UserContent | None:

@@ -91,7 +91,7 @@ class View(Protocol):
 
 
 class Interruptible(Protocol):
-    async def interrupt(self) -> None: ...
+    async def interrupt(self, by: str = "") -> None: ...
 
 
 async def drive(
@@ -110,7 +110,9 @@ async def drive(
     async with task_group() as group:
 
         def stop() -> None:
-            group.create_task(session.interrupt())
+            received = outlet.signals.received
+            by = "the loss of its output" if received is None else f"the signal {received.name}"
+            group.create_task(session.interrupt(by))
 
         ticker = group.create_task(_tick(outlet, stop))
         try:

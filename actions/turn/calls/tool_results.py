@@ -125,9 +125,9 @@ _TO_CHECK = (
     " have changed; do not do any of it again before you know. Then say what you found."
     " Output so far: {output}"
 )
-_SUPERSEDED = "Not run: the user interrupted and said something else."
+_SUPERSEDED = "Not run: the user sent another message before it could run."
 _STOPPED = (
-    "Stopped in its middle: the user interrupted and said something else. These calls were made:\n{calls}"
+    "Stopped in its middle: the user sent another message before its end. These calls were made:\n{calls}"
 )
 _MOST_LISTED = 30
 _MOST_ARGUMENT_CHARS = 160

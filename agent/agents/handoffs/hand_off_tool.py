@@ -65,4 +65,4 @@ class HandOffTool(BuiltinTool[HandOffArguments]):
         return await context.sub_agents.run(HandOffOrder(arguments.agent, arguments.message), context)
 
     def describe_stop(self, session_id: str, call_id: str) -> str:
-        return "Interrupted: the user said something else before the other agent had answered."
+        return "Interrupted: the user sent another message before the other agent had answered."

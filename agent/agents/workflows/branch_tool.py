@@ -22,6 +22,7 @@ from .turn import BranchArguments, find_turn, make_child_result, read_report
 
 NAME = "run_branch"
 _MOST_DESCRIPTION_CHARS = 60
+_ENDED = "the end of the workflow that started it"
 
 
 class BranchTool(BuiltinTool[BranchArguments]):
@@ -223,7 +224,7 @@ class _RunningBranch:
         if self._has_reported:
             return
         if self._child is not None:
-            self._stopping = asyncio.ensure_future(self._child.interrupt())
+            self._stopping = asyncio.ensure_future(self._child.interrupt(_ENDED))
         elif self._work is not None:
             self._work.cancel()
 

@@ -14,6 +14,7 @@ from ....actions.tools.shell.execution.spool import CommandLimits, Spool
 from ....actions.tools.shell.sandbox.launch import Launch
 from ....actions.turn.calls.tool_results import remove_if_empty
 from ....state.process.crashpoints import reach
+from ....state.process.temporaries import make_prefix
 from .declared import HookCommand
 
 MAX_STDOUT_BYTES = 1_000_000
@@ -66,7 +67,7 @@ async def run_hook(hook: HookCommand, given: str, place: HookPlace) -> HookEnd:
 
 def _new_folder(scratch: Path | None) -> Path:
     if scratch is None:
-        return Path(tempfile.mkdtemp(prefix="sandbur-hook-"))
+        return Path(tempfile.mkdtemp(prefix=make_prefix("hook")))
     folder = scratch / f"hook-{secrets.token_hex(8)}"
     folder.mkdir(mode=0o700, parents=True)
     return folder

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ....state.errors import UsageError
 from ....state.maintenance.import_ import import_recording
+from ....state.process.temporaries import make_prefix
 from ....state.store.store import Store
 from .recorded_ports import Divergence
 from .replay_steps import Recording, read_recording
@@ -82,7 +83,7 @@ async def replay(
 def recording_store(path: Path) -> Generator[tuple[Store, str]]:
     """Open a temporary store with the session of a recording file; yield it and the id. Raises
     `UsageError`."""
-    with tempfile.TemporaryDirectory(prefix="sandbur-replay-") as folder:
+    with tempfile.TemporaryDirectory(prefix=make_prefix("replay")) as folder:
         store = Store.open(f"sqlite:///{folder}/sandbur.db")
         try:
             yield store, _import_export(store, path)

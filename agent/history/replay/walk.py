@@ -21,6 +21,7 @@ from ....state.application import ApplicationState, PlanTerms
 from ....state.calls import PendingCall
 from ....state.conversation.messages import UserContent
 from ....state.errors import SandburError, UsageError
+from ....state.process.temporaries import make_prefix
 from ....state.session import EVERY_TOOL, SessionSettings
 from ....state.store.store import Store
 from ....state.trace import Conditions, RequestShape
@@ -383,7 +384,7 @@ async def live_parts(
     parts: frozenset[str], settings: Settings, session: SessionSettings, env: Mapping[str, str]
 ) -> AsyncGenerator[Live]:
     """Connect to the real `model`, `tools` or both; raises `UsageError` or `CredentialsError`."""
-    with tempfile.TemporaryDirectory(prefix="sandbur-live-") as folder:
+    with tempfile.TemporaryDirectory(prefix=make_prefix("live")) as folder:
         model = connect_models(settings, session, env) if "model" in parts else None
         tools = _tools(session, env, Path(folder)) if "tools" in parts else None
         try:

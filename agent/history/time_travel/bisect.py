@@ -14,6 +14,7 @@ from ....actions.tools.shell.command_output import capture
 from ....actions.tools.shell.execution.process import run_supervised, shell_words
 from ....actions.tools.shell.execution.spool import CommandLimits, Ended, Spool
 from ....state.process.cancellation import run_to_end, wait_until_done
+from ....state.process.temporaries import make_prefix
 from .restore import Skipped
 from .touched_files import TouchedFiles
 from .workspace_copy import WorkspaceCopy
@@ -144,7 +145,7 @@ class Bisector:
         """Find the first step after which the command fails; raises `UsageError`."""
         steps = self._touched.steps
         states = [-1, *steps]
-        with tempfile.TemporaryDirectory(prefix="sandbur-bisect-", ignore_cleanup_errors=True) as folder:
+        with tempfile.TemporaryDirectory(prefix=make_prefix("bisect"), ignore_cleanup_errors=True) as folder:
             place = Path(os.path.realpath(folder)) / (self._root.name or "copy")
             copy = WorkspaceCopy(self._root, place, self._left_out)
             try:
@@ -188,7 +189,7 @@ class Bisector:
     async def _run(self, place: Path, step: int) -> ProbedStep:
         began = time.monotonic()
         with (
-            tempfile.TemporaryDirectory(prefix="sandbur-", ignore_cleanup_errors=True) as folder,
+            tempfile.TemporaryDirectory(prefix=make_prefix("command"), ignore_cleanup_errors=True) as folder,
             Spool(Path(folder) / "command", secrets.token_hex(8)) as spool,
         ):
             ended = await run_supervised(

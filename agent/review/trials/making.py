@@ -36,6 +36,8 @@ class TrialRequest:
     """The most bytes of a copy that shares no blocks; None: no limit."""
     group: str = ""
     may_overlay: bool = True
+    store: str = ""
+    """The URL of the store that gets the session of the trial, if the session begins after the copy."""
     may_mount: bool = True
     """Whether the copy may take the place of the original in a process of its own."""
 
@@ -66,6 +68,8 @@ def make_trial(home: Path, request: TrialRequest, private: Sequence[Path] = ()) 
                 held.enter_context(place.hold())
             made = _fill(place, request, roots)
             place.save(made.trial)
+            if request.store:
+                place.note_store(request.store)
             reach("trial_copied")
             folder.rename(trials_folder(home) / request.id)
     except OSError as error:

@@ -19,10 +19,27 @@ from ....state.conversation.messages import ToolUse, parse_json_object
 from ....state.errors import SandburError
 from ....state.store.recording import list_call_moves, list_tool_uses
 from ....state.store.store import Store
+from ...config.settings import Settings
 from ...history.sub_agents import list_children
 from ...history.timeline import title_call
 from ...session.secrets import masker_for_display
-from .trial import Trial, TrialFolder, TrialPlace
+from .trial import Trial, TrialFolder, TrialPlace, list_trials
+
+
+def remove_without_session(settings: Settings) -> None:
+    """Remove the trials whose session had not begun when their process was killed: nothing ran in them."""
+    places = [TrialPlace(settings.home, trial.id) for trial in list_trials(settings.home)]
+    places = [place for place in places if place.may_lack_session(settings.store)]
+    if not places:
+        return
+    store = Store.open(settings.store, settings.tenant, None, settings.durability, settings.home)
+    try:
+        for place in places:
+            if not store.index.exists(place.folder.name):
+                with suppress(SandburError, OSError):
+                    place.remove()
+    finally:
+        store.close()
 
 
 def read_differences(place: TrialPlace, trial: Trial, includes_ignored: bool = False) -> list[Difference]:

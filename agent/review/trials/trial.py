@@ -11,13 +11,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from ....actions.workspace.content_cache import write_whole
+from ....actions.workspace.content_cache import digest_of, write_whole
 from ....actions.workspace.copies.folder_copy import remove_tree
 from ....actions.workspace.copies.namespace import CopyMount, is_mounted
 from ....actions.workspace.paths import format_path
 from ....state.conversation.content import Record
 from ....state.errors import UsageError
 from ....state.process.crashpoints import reach
+from ....state.process.identity import is_process_gone, make_runner_name
 from ....state.session import SessionSettings
 from . import VARIABLE as VARIABLE
 from . import trials_folder as trials_folder
@@ -28,6 +29,8 @@ TrialKind = Literal["overlay", "reflink", "copy"]
 TrialState = Literal["running", "ended", "applied"]
 _RECORD = "trial.json"
 _LOCK = "lock"
+_STORE = "store"
+"""The name of the file that tells which process makes the session of the trial, and in which store."""
 _UNFINISHED = ".unfinished-"
 """The start of the names of folders that are being made or removed."""
 
@@ -114,6 +117,18 @@ class TrialPlace:
     def save(self, trial: Trial) -> None:
         write_whole(self.folder / _RECORD, trial.model_dump_json().encode())
 
+    def note_store(self, url: str) -> None:
+        """Note that this process begins the session of the trial in the store with this URL."""
+        write_whole(self.folder / _STORE, f"{make_runner_name()}\n{_digest(url)}".encode())
+
+    def may_lack_session(self, url: str) -> bool:
+        """Return whether the process that made the trial is gone, and the store with this URL has its session
+        if any has."""
+        with suppress(OSError, ValueError):
+            maker, store = self.folder.joinpath(_STORE).read_text().split("\n")
+            return store == _digest(url) and is_process_gone(maker) and not self.is_in_use
+        return False
+
     def part(self, folder: TrialFolder, name: str) -> Path:
         """Return a path in the data of one folder: `upper`, `work`, `base`, `manifest`, `copied`
         or `links`."""
@@ -187,6 +202,10 @@ class TrialPlace:
                     remove_tree(place)
             with suppress(OSError):
                 copies.parent.rmdir()
+
+
+def _digest(url: str) -> str:
+    return digest_of(url.encode("utf-8", "surrogateescape"))
 
 
 def copies_folder(home: Path) -> Path:

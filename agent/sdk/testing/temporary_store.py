@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ....state.process.temporaries import make_prefix
+
 _IN_MEMORY = Path("/dev/shm")
 
 
@@ -24,7 +26,7 @@ def temporary_store() -> Generator[TemporaryStore]:
     """Open an empty store, in a file system in memory if there is one. It is deleted at the end of the
     block."""
     place = _IN_MEMORY if _IN_MEMORY.is_dir() and os.access(_IN_MEMORY, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="sandbur-test-", dir=place) as name:
+    with tempfile.TemporaryDirectory(prefix=make_prefix("test", place), dir=place) as name:
         folder = Path(name)
         url = f"sqlite:///{folder / 'sandbur.db'}"
         kept = {name: value for name, value in os.environ.items() if not name.startswith("SANDBUR_")}

@@ -248,6 +248,19 @@ def test_what_was_left_before_a_restart_of_the_machine_proves_nothing(trial: Tri
         assert "restarted" in found.note
 
 
+@pytest.mark.parametrize("kept", ["", "abc", "abc\n", f"abc\n{this_boot()[:9]}"])
+@pytest.mark.parametrize("name", ["ready-abc", "started"])
+def test_a_file_that_a_full_disk_cut_is_no_sign_of_a_restart(trial: Trial, name: str, kept: str):
+    trial.scratch.mkdir(parents=True, mode=0o700)
+    trial.arguments = '{"command": "touch done"}'
+    trial.scratch.joinpath(name).write_text(kept)
+    trial.scratch.joinpath("output").write_text("a part")
+    found = trial.recover()
+    assert (found.outcome, found.is_not_started) == (None, False)
+    assert "restarted" not in found.note
+    assert "incomplete" in found.note
+
+
 def test_an_agent_that_wakes_up_after_the_recovery_starts_nothing(trial: Trial):
     scratch = trial.scratch
     scratch.mkdir(parents=True, mode=0o700)

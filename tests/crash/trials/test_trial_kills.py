@@ -47,12 +47,16 @@ def test_a_kill_while_the_copy_is_made_leaves_no_trial_and_the_rest_is_removed(c
     assert names_of(command) == []
 
 
-def test_a_kill_before_the_run_leaves_a_trial_that_is_dropped(command: Command) -> None:
-    assert command.run(*TRY, "hello", SANDBUR_CRASH_AT="trial_made").code in (KILLED, -signal.SIGKILL)
-    (trial,) = list_trials_of(command)
-    assert trial["state"] == "interrupted"
-    assert command.run("try", "drop").code == 0
-    assert names_of(command) == []
+@pytest.mark.parametrize("point", ["trial_made", "store_after_commit:1"])
+@pytest.mark.parametrize("by", ["list", "begin"])
+def test_every_trial_that_is_listed_has_a_session_that_goes_on(command: Command, point: str, by: str) -> None:
+    assert command.run(*TRY, "hello", SANDBUR_CRASH_AT=point).code in (KILLED, -signal.SIGKILL)
+    [name] = names_of(command)
+    if by == "begin":
+        assert command.run(*TRY, "another").code == 0
+    listed = [one["id"] for one in list_trials_of(command)]
+    assert command.run("-p", "-r", name).code == (0 if name in listed else 2)
+    assert (name in listed) == (name in names_of(command)) == (point == "store_after_commit:1")
 
 
 @pytest.mark.parametrize("point", POINTS)

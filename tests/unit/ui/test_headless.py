@@ -452,3 +452,30 @@ def test_yolo_mode_comes_from_a_flag_and_not_from_a_text(command: Command, text:
     assert command.run("-p", "-r", session_id, "/mode plan").code == 0
     assert command.run("-p", "-r", session_id, "hello", "-y").code == 0
     assert json.loads(command.run("sessions", "show", session_id, "--json").out)["mode"] == "yolo"
+
+
+@pytest.mark.parametrize("words", [("-p",), ("-p", "-"), ("-p", "Sum it up:")])
+def test_a_text_that_is_known_not_to_fit_is_refused_before_anything_is_stored(
+    command: Command, words: tuple[str, ...]
+) -> None:
+    ended = command.run(*words, "-m", "demo", stdin="many words " * 50_000)
+    assert (ended.code, ended.out) == (2, "")
+    assert "the window of demo has 100,000" in ended.err
+    assert json.loads(command.run("sessions", "list", "--json").out) == []
+
+
+def test_the_files_that_a_prompt_names_are_attached_and_those_that_stdin_names_are_not(
+    command: Command,
+) -> None:
+    (command.folder / "mine.txt").write_text("what I wrote")
+    (command.folder / "theirs.txt").write_text("what they wrote")
+    (command.folder / ".env").write_text("TOKEN=secret")
+    words = ("-p", "hello @mine.txt @.env", "-m", "demo", "--output-format", "json")
+    ended = command.run(*words, stdin="see @theirs.txt")
+    assert ended.code == 0
+    assert "Attached: mine.txt" in ended.err
+    assert "Not attached: .env" in ended.err
+    shown = command.run("sessions", "show", ended.result["session_id"]).out
+    assert "what I wrote" in shown
+    assert "what they wrote" not in shown
+    assert "TOKEN" not in shown

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from ....state.process.temporaries import make_prefix
 from ...headless.headless import clean
 from ...terminal.drive import ctrl_c_left_alone
 
@@ -32,7 +33,7 @@ async def in_editor(editor: Sequence[str], text: str, suffix: str = ".txt") -> s
 
     Raises `EditorFailed` if the editor cannot be started or ends with an error.
     """
-    descriptor, name = tempfile.mkstemp(prefix="sandbur-", suffix=suffix)
+    descriptor, name = tempfile.mkstemp(prefix=make_prefix("edit"), suffix=suffix)
     path = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -56,7 +56,7 @@ class Working(Protocol):
     def settings(self) -> SessionSettings: ...
     @property
     def inbox(self) -> WorkingInbox: ...
-    async def interrupt(self) -> None: ...
+    async def interrupt(self, by: str = "") -> None: ...
 
 
 class LiveLine:
@@ -291,7 +291,7 @@ class LiveLine:
 
     def _stop(self) -> None:
         if self._run is not None:
-            self._begin(self._run.interrupt())
+            self._begin(self._run.interrupt("the user"))
 
     def _interrupt(self) -> None:
         """Save the text of the line in the history; without text, stop the run, and the process at the second

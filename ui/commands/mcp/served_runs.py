@@ -114,7 +114,7 @@ class ServedRuns:
         tasks = [served.task for served in self._runs.values() if served.task is not None]
         for served in self._runs.values():
             if served.result is None:
-                await served.session.interrupt()
+                await served.session.interrupt("the end of the server")
         if tasks:
             await asyncio.wait(tasks, timeout=_STOPPING_S)
 

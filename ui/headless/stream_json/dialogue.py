@@ -154,7 +154,7 @@ class Dialogue:
 
     async def _interrupt(self) -> None:
         await self._view.has_started.wait()
-        await self._session.interrupt()
+        await self._session.interrupt("a request to stop")
 
     async def _next_turn(self) -> AsyncIterator[Event] | None:
         """Return the events of the next run, or None at the end of the input or after a signal."""

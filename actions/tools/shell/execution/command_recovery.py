@@ -21,6 +21,7 @@ time.
 """
 _AWAY = "the agent had died before the command ended; the supervisor of the command recorded its end"
 _RESTARTED = "The machine was restarted since then, so it is not known how far the command came."
+_INCOMPLETE = "The file about its start is incomplete, so it is not known whether and how far it ran."
 _UNRECORDED = "Its end is not recorded."
 _UNRECORDED_AND_KILLED = "Its end is not recorded. Its remaining processes were killed now."
 _NEVER_STARTED = "The command was not run: the agent died before it was started."
@@ -38,14 +39,14 @@ def _recover_scratch(scratch: Path, limits: CommandLimits, takes_file: bool) -> 
     if taken_back is not None:
         if taken_back and taken_back == this_boot():
             return Recovered(ToolOutcome("error", _NEVER_STARTED), is_not_started=True)
-        return Recovered(None, "", _RESTARTED)
+        return Recovered(None, "", _describe_other_boot(taken_back))
     try:
         mark = call_mark(scratch.joinpath(STARTED).read_text())
     except FileNotFoundError:
         return None
     if mark.boot != this_boot():
         # The report of the supervisor was not synced to the disk, so it may be incomplete.
-        return Recovered(None, _output(scratch, True).text, _RESTARTED)
+        return Recovered(None, _output(scratch, True).text, _describe_other_boot(mark.boot))
     with open_descriptor(scratch / STARTED, os.O_RDONLY | os.O_NOFOLLOW) as started:
         wait_for_lock(started, fcntl.LOCK_SH, _PATIENCE_S)
     killed = kill_marked(mark.marker)
@@ -55,6 +56,11 @@ def _recover_scratch(scratch: Path, limits: CommandLimits, takes_file: bool) -> 
     except FileNotFoundError:
         return Recovered(None, output.text, _UNRECORDED_AND_KILLED if killed else _UNRECORDED)
     return _describe_end(parse_report(report, "", limits), output, limits)
+
+
+def _describe_other_boot(boot: str) -> str:
+    """Return what a file proves that names another boot than this one. A full disk cuts the name."""
+    return _INCOMPLETE if this_boot().startswith(boot) else _RESTARTED
 
 
 def still_running(scratch: Path) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, Self, cast, get_args
 
 from .....state.process.identity import make_runner_name
+from .....state.process.temporaries import make_prefix
 from ....workspace.paths import format_size, make_private
 from ..supervisor.claim import OUTPUT, READY
 from .abandoned import CallMark, this_boot
@@ -22,7 +23,7 @@ def provide_folder(scratch: Path | None, stack: ExitStack) -> Path:
     """Return the folder of a call. A call without one gets a folder that exists until `stack` is closed."""
     if scratch is not None:
         return scratch
-    folder = tempfile.TemporaryDirectory(prefix="sandbur-", ignore_cleanup_errors=True)
+    folder = tempfile.TemporaryDirectory(prefix=make_prefix("command"), ignore_cleanup_errors=True)
     return Path(stack.enter_context(folder))
 
 
@@ -40,6 +41,8 @@ class Spool:
             self._write_ready()
         except OSError:
             os.close(self.output)
+            # An order that is incomplete would be taken for one of an earlier start of the machine.
+            self.folder.joinpath(f"{READY}{marker}").unlink(missing_ok=True)
             raise
         self._seen = 0
 

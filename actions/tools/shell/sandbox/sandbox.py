@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from .....state.errors import SandboxMissing
+from .....state.process.temporaries import make_prefix
 from .....state.session import SandboxWish
 from ....workspace.paths import make_private
 from ....workspace.protected.place_finder import PlaceFinder, read_link_version
@@ -78,7 +79,9 @@ class Sandbox:
         self._finder = PlaceFinder()
         self._own_temp = None
         if place.temp is None:
-            self._own_temp = tempfile.TemporaryDirectory(prefix="sandbur-", ignore_cleanup_errors=True)
+            self._own_temp = tempfile.TemporaryDirectory(
+                prefix=make_prefix("sandbox"), ignore_cleanup_errors=True
+            )
         self._temp = place.temp or Path(self._own_temp.name if self._own_temp is not None else "")
 
     def close(self) -> None:

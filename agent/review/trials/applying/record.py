@@ -11,7 +11,7 @@ from typing import Literal, Self
 
 from pydantic import Field, ValidationError
 
-from .....actions.workspace.atomic_write import sync_folder, temporary_file
+from .....actions.workspace.atomic_write import write_durably
 from .....actions.workspace.content_cache import digest_of
 from .....state.conversation.messages import Record
 from .....state.process.crashpoints import reach
@@ -203,15 +203,3 @@ def _parse_paths(lines: Iterable[bytes]) -> Iterator[str]:
         # A kill in the middle of a write leaves a part of a line.
         with suppress(ValueError):
             yield str(json.loads(line))
-
-
-def write_durably(path: Path, content: bytes) -> None:
-    """Replace a private file so that a reader finds the old or the new content, also after a power loss."""
-    real = Path(os.path.realpath(path))
-    with temporary_file(real, 0o600) as temporary:
-        with os.fdopen(os.dup(temporary.descriptor), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.take_place_of(real)
-    sync_folder(real.parent)

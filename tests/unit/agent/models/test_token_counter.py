@@ -46,8 +46,16 @@ async def test_what_is_counted_too_large_is_compressed_first(tmp_path: Path) -> 
         results = [await session.run(text) for text in ("a", "b", "c")]
     assert [result.output for result in results] == ["one", "two", "three"]
     assert "a summary" in "".join(message.text for message in model.requests[-1].messages)
-    assert len(counter.requests) == 3
+    assert len(counter.requests) == 4
     model.assert_done()
+
+
+async def test_what_is_counted_too_large_for_the_window_is_never_sent(tmp_path: Path) -> None:
+    model = script("unread")
+    async with agent(tmp_path, model, Counter(2 * WINDOW, 2 * WINDOW)) as mine, mine.session("s") as session:
+        result = await session.run("a")
+    assert result.status == "error"
+    assert {request.purpose for request in model.requests} == {"summary"}
 
 
 async def test_what_was_counted_is_replayed_without_the_counter(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections import defaultdict
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 from support.stores.waiting import AGENT, set_head
 
 from sandbur import Agent, Overloaded, tool
-from sandbur.actions.ports.events import Event, RunFinished
+from sandbur.actions.ports import ModelEvent, ModelRequest
+from sandbur.actions.ports.events import Event, RunFinished, TextDelta
 from sandbur.agent.fleet.messages import create_session, send_message
 from sandbur.agent.fleet.worker import Worker
 from sandbur.state.errors import ModelError, SessionHeld, UsageError
@@ -19,9 +21,22 @@ from sandbur.state.store.store import Store
 from sandbur.testing import ScriptedModel, ToolCall
 
 
+def make_agent_env(tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "SANDBUR_HOME": str(tmp_path / "home"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+
+
 def make_agent(tmp_path: Path, model: Any, **arguments: Any) -> Agent[Any]:
-    env = {**os.environ, "SANDBUR_HOME": str(tmp_path / "home"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    env = make_agent_env(tmp_path)
     return Agent(ScriptedModel(model), planning="off", cwd=tmp_path, env=env, **arguments)
+
+
+class Stalling(ScriptedModel):
+    """Streams half of an answer, then nothing more ever."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        yield TextDelta("Half of an ")
+        yield TextDelta("answer and more ")
+        await asyncio.sleep(600)
 
 
 def echo(request: Any) -> str:
@@ -236,3 +251,31 @@ async def test_messages_for_sessions_that_no_worker_runs_are_refused(store: Stor
     assert fleet.head("s")[2] == ""
     with pytest.raises(UsageError, match="needs an agent"):
         Worker(store, {})
+
+
+@pytest.mark.parametrize(
+    ("stop", "named"),
+    [
+        (lambda worker, session_id: worker.drain(), "[Interrupted by the shutdown of its worker"),
+        (lambda worker, session_id: worker.interrupt(session_id), "[Interrupted by a request to stop"),
+    ],
+)
+async def test_the_mark_of_a_cut_answer_names_who_stopped_the_run(
+    store: Store, tmp_path: Path, stop: Any, named: str
+) -> None:
+    streaming = asyncio.Event()
+    fleet = Fleet(
+        store, Agent(Stalling("unread"), planning="off", cwd=tmp_path, env=make_agent_env(tmp_path))
+    )
+    await fleet.add("s1", "one")
+    worker = Worker(
+        store,
+        {AGENT: fleet.agent},
+        on_event=lambda _, event: isinstance(event, TextDelta) and streaming.set(),
+    )
+    running = asyncio.ensure_future(worker.run())
+    await streaming.wait()
+    await stop(worker, "s1")
+    await worker.drain()
+    await running
+    assert list(store.show("s1").state.chat_history)[-1].text.startswith(named)

@@ -23,6 +23,7 @@ from .....agent.review.trials.outcome import end_trial
 from .....agent.review.trials.trial import Trial, TrialPlace
 from .....state.process.cancellation import run_to_end
 from .....state.process.installation import make_own_command
+from .....state.process.temporaries import make_prefix
 from ....headless.json_output import encode
 from ....terminal.terminal import is_interactive, put, say
 from ....terminal.text.sanitize import one_line, plain
@@ -166,7 +167,7 @@ async def _check(command: TryCommand, place: TrialPlace, trial: Trial, running: 
     program = shell_words(command.check_command)
     timeout_s = float(command.overrides.get("timeout_s") or _CHECK_S)
     limits = CommandLimits(timeout_s, timeout_s, _MOST_OUTPUT_BYTES)
-    scratch = Path(tempfile.mkdtemp(dir=place.folder, prefix="check-"))
+    scratch = Path(tempfile.mkdtemp(dir=place.folder, prefix=make_prefix("check", place.folder)))
     try:
         mounts = place.mounts(trial)
         if trial.kind == "overlay":

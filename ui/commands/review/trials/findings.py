@@ -10,6 +10,7 @@ from .....actions.workspace.copies.namespace import CopyMount, why_not
 from .....agent.config.settings import Settings
 from .....agent.review.trials.trial import find_orphans, trials_folder
 from .....state.errors import SandburError
+from .....state.process.temporaries import make_prefix
 from .....state.store.store import Store
 from ...setup.installation_checks import Finding
 
@@ -25,7 +26,7 @@ def _find_kind(settings: Settings) -> Finding:
     try:
         # The data folder may not be there yet.
         place = next(folder for folder in (settings.home, *settings.home.parents) if folder.is_dir())
-        with tempfile.TemporaryDirectory(dir=place, prefix=".probe-") as folder:
+        with tempfile.TemporaryDirectory(dir=place, prefix=make_prefix("probe", place)) as folder:
             upper, work = Path(folder, "upper"), Path(folder, "work")
             upper.mkdir()
             work.mkdir()

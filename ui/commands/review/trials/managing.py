@@ -15,7 +15,7 @@ from .....actions.workspace.copies.difference import Difference
 from .....agent.config.load import load_settings
 from .....agent.config.settings import Settings
 from .....agent.review.trials.applying.record import ApplyRecord, find_undone
-from .....agent.review.trials.outcome import read_differences
+from .....agent.review.trials.outcome import read_differences, remove_without_session
 from .....agent.review.trials.trial import (
     Trial,
     TrialPlace,
@@ -41,6 +41,7 @@ async def list_all(command: TryCommand) -> int:
     """Print the trials, the newest first."""
     settings = _settings(command)
     remove_unfinished(settings.home)
+    remove_without_session(settings)
     found = update_states(settings, list_trials(settings.home))
     if command.json:
         for trial in found:

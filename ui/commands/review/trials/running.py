@@ -9,6 +9,7 @@ import sys
 import uuid
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,7 +18,7 @@ from .....actions.workspace.copies.namespace import find_mounted, is_failed_laun
 from .....agent.config.load import load_settings, store_files
 from .....agent.config.settings import Settings
 from .....agent.review.trials.making import MadeTrial, TrialRequest, make_trial
-from .....agent.review.trials.outcome import end_trial, find_outside_effects
+from .....agent.review.trials.outcome import end_trial, find_outside_effects, remove_without_session
 from .....agent.review.trials.trial import MOUNT_NAME, VARIABLE, Trial, TrialPlace, remove_unfinished
 from .....state.errors import SandburError, UsageError
 from .....state.process.installation import make_own_command
@@ -80,6 +81,7 @@ def read_trial_settings(command: TryCommand) -> Settings:
             "Begin the trial from a terminal outside of this one.",
         )
     remove_unfinished(settings.home)
+    remove_without_session(settings)
     return settings
 
 
@@ -87,8 +89,9 @@ def begin_trial(command: TryCommand, settings: Settings, trial_id: str, group: s
     """Make the copy; ask first if it would be large. Raises `UsageError` if there is none."""
     limit = None if command.any_size else settings.of("trial_copy_mb") * _MB
     request = TrialRequest(
-        trial_id, command.prompt or "", settings.cwd, tuple(settings.add_dirs), limit, group
-    )
+        trial_id, command.prompt or "", settings.cwd, tuple(settings.add_dirs), limit, group,
+        store=settings.store,
+    )  # fmt: skip
     private = store_files(settings.store)
     try:
         return make_trial(settings.home, request, private)
@@ -100,7 +103,7 @@ def begin_trial(command: TryCommand, settings: Settings, trial_id: str, group: s
         say(plain(large.message))
         if not confirm("Copy it nevertheless?"):
             raise UsageError("Nothing was copied.", "Work in a folder below it.") from None
-        unlimited = TrialRequest(trial_id, request.task, request.cwd, request.add_dirs, None, group)
+        unlimited = replace(request, max_bytes=None)
         return make_trial(settings.home, unlimited, private)
 
 

@@ -74,7 +74,7 @@ def said(messages: Any) -> list[tuple[str, str, str]]:
     return [(one.role, one.origin, one.text.partition(" before")[0]) for one in messages]
 
 
-KEPT = [("assistant", "model", HALF), ("user", "runtime", "[Interrupted by the user")]
+KEPT = [("assistant", "model", HALF), ("user", "runtime", "[Interrupted by the program that ran it")]
 
 
 async def unchanged(store: Store) -> None:
@@ -178,6 +178,19 @@ async def test_nothing_is_kept_where_nothing_was_read(store: Store, tmp_path: Pa
     assert model.sent[1] == model.sent[0]
 
 
+async def test_a_cut_answer_names_the_user_only_where_the_user_asked(store: Store, tmp_path: Path) -> None:
+    model = Halting(HALTS, HALTS, "done")
+    session = await open_real(store, model, tmp_path)
+    named: list[str] = []
+    for by in ("the user", ""):
+        async for event in session.carry_on() if named else session.send("go"):
+            if isinstance(event, TextDelta) and event.delta.endswith(HALF[7:]):
+                await session.interrupt(by)
+                await session.interrupt("a second request")
+        named.append(list(session.state.chat_history)[-1].text.partition(" before")[0])
+    assert named == ["[Interrupted by the user", "[Interrupted by the program that ran it"]
+
+
 async def test_what_the_time_limit_cut_is_kept_and_called_so(store: Store) -> None:
     session = await open_session(store, Halting(HALTS), limits=Limits(timeout_s=0.5))
     _, end = await collect(session.send("go"))
@@ -210,9 +223,10 @@ def test_every_wire_format_takes_what_was_read(tmp_path: Path, provider: str, nu
         sent = [request.raw.decode() for request in server.requests]
     assert HALF not in sent[0]
     assert HALF in sent[1]
-    assert sent[1].index(HALF) < sent[1].index("[Interrupted by the user")
+    mark = f"[Interrupted by the signal {number.name}"
+    assert sent[1].index(HALF) < sent[1].index(mark)
     assert command.run("replay", session_id).code == 0
     shown = command.run("sessions", "show", session_id).out
     assert HALF in shown
-    assert "[Interrupted by the user" in shown
+    assert mark in shown
     assert HALF in command.run("sessions", "export", session_id, "--format", "md").out
