@@ -2,6 +2,7 @@
 
 from ...state.calls import NO_FILE_CHANGES as NO_FILE_CHANGES
 from ...state.calls import FileChanges as FileChanges
+from .capabilities import AsksAboutSome as AsksAboutSome
 from .capabilities import CallsTools as CallsTools
 from .capabilities import FilesRun as FilesRun
 from .capabilities import Fingerprinted as Fingerprinted

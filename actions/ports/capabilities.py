@@ -72,6 +72,15 @@ class NeedsInputs(Protocol):
 
 
 @runtime_checkable
+class AsksAboutSome(Protocol):
+    """A tool that declares to need no question, except for some of its calls."""
+
+    def why_ask(self, arguments: Any) -> str:
+        """Return why a call needs a decision if no rule matches, as a clause; empty if it needs none."""
+        ...
+
+
+@runtime_checkable
 class ProposesPlans(Protocol):
     """A tool whose calls propose a plan for approval."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from posixpath import basename, join, realpath
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from ...actions.ports import Searching, Tool, Verdict, implements
 from ...actions.tools.registry import load_declared_traits
@@ -18,20 +18,29 @@ from ...actions.workspace.protected.secret_files import is_secret_file
 from ...state.application import ExecutionMode, PlanTerms
 from ...state.conversation.approved_plan import INSIDE_PLAN, OUTSIDE_PLAN
 from ...state.session import SessionSettings
+from ...state.store.seals import key_path
 from ..config.machine_policy import MachinePolicy
 from .hidden_files import HiddenFiles, find_hiding_rules_off_disk
 from .protected_places import why_always_asked, why_protected
 from .rules import path_rules, shell_rules, web_rules
 from .rules.path_rules import Workspace
-from .rules.rules import SANDBOXED, Call, Rule, by_precision, literal_of, parse_rules, parse_sound_rules
+from .rules.rules import (
+    SANDBOXED,
+    Call,
+    Rule,
+    by_precision,
+    find_covering_rules,
+    literal_of,
+    parse_rules,
+    parse_sound_rules,
+)
 from .shell.destructive_commands import find_destruction
 from .shell.edits import only_edits
 from .shell.git_programs import why_git_may_run_programs
-from .shell.named_places import find_places
+from .shell.guarded_places import GuardedPlace, find_guarded_places
+from .shell.lasting_changes import find_lasting_change
 from .shell.read_paths import secret_below, why_not_read_only
 from .shell.reasons import purpose, why_always_asked_write, why_protected_write
-
-PartT = TypeVar("PartT")
 
 
 class Policy:
@@ -125,8 +134,7 @@ class Policy:
         return None if verdict is None else replace(verdict, is_firm=True)
 
     def _make_firm_if_protected(self, call: Call, verdict: Verdict) -> Verdict:
-        """Return the verdict as a firm one, which only a person may answer, if it concerns a protected
-        place."""
+        """Return a firm verdict, which only a person may answer, if the call concerns a protected place."""
         if verdict.decision != "ask" or not self._is_protected(call):
             return verdict
         why = self._name_protected_write(call) if call.traits.has_write_rules else None
@@ -135,7 +143,9 @@ class Policy:
     def _is_protected(self, call: Call) -> bool:
         """Return whether a call concerns a protected place."""
         if call.traits.runs_commands:
-            return self._why_protected_write(call) is not None
+            return self._why_protected_write(call) is not None or any(
+                place.kind == "protected" for place in self._find_guarded_places(call)
+            )
         return any(why_protected(self._workspace.real(path), self._own) for path in call.paths)
 
     def _check_deny_rules(self, call: Call) -> Verdict | None:
@@ -178,32 +188,36 @@ class Policy:
         """Return the change of a call that no mode and no wide rule allows, or None."""
         if call.traits.runs_commands:
             return why_always_asked_write(call.sight, self._cwd_of(call), self._own)
-        if call.traits.writes_files and not call.is_virtual:
+        if (call.traits.writes_files or call.traits.shows == "content") and not call.is_virtual:
             for path in call.paths:
-                if why := why_always_asked(self._workspace.real(path), self._own):
+                real = self._workspace.real(path)
+                if real in (str(key_path(Path(folder))) for folder in self._own):
+                    return f"concerns the key that seals the record: {_format_path(real)}"
+                if call.traits.writes_files and (why := why_always_asked(real, self._own)):
                     return f"writes to a protected place: {_format_path(path)} ({_format_path(why)})"
         return None
 
     def _check_doubts(self, call: Call) -> Verdict | None:
         """Return a question if a command may run parts that deny rules cannot be checked against, or None."""
-        for rule in self._deny:
-            if call.is_named_by(rule) and rule.pattern is not None and call.sight.doubts:
-                why = next(iter(call.sight.doubts))
+        why = next(iter(call.sight.doubts), "")
+        for rule in self._deny if why else ():
+            if call.is_named_by(rule) and rule.pattern is not None:
                 return Verdict("ask", f"may run what the rule {rule.label} denies: {why}", rule.text)
         return None
 
     def _check_destructive(self, call: Call) -> Verdict | None:
         if self._runs_catastrophes:
             return None
-
         why = find_destruction(call.subject, self._cwd_of(call), self._workspace.roots, call.sight)
-        return None if why is None else Verdict("ask", f"it cannot be undone: {why}")
+        if why is not None:
+            return Verdict("ask", f"it cannot be undone: {why}")
+        why = find_lasting_change(call.sight, self._cwd_of(call))
+        return None if why is None else Verdict("ask", f"it outlasts the session: {why}")
 
     def _judge_network(self, call: Call, mode: ExecutionMode) -> Verdict | None:
         """Return the verdict on a network call, or None for other calls."""
         if call.traits.reaches not in ("address", "service"):
             return None
-
         judge = web_rules.verdict if call.traits.reaches == "address" else web_rules.service_verdict
         allow = [rule for rule in self._allow if call.is_named_by(rule)]
         verdict = judge(call.tool, call.subject, mode, allow)
@@ -223,7 +237,8 @@ class Policy:
             by_proof = call.traits.runs_commands and not self._find_allow_rules(call)
             return Verdict("allow", f"{call.tool} {where}", by_proof=by_proof)
         starts_unnamed = self._plan is not None and call.traits.keeps_mode
-        if call.traits.asks == "never" and not starts_unnamed and (mode != "plan" or call.traits.keeps_mode):
+        is_silent = call.traits.asks == "never" and not starts_unnamed and not call.own_question
+        if is_silent and (mode != "plan" or call.traits.keeps_mode):
             return Verdict("allow", f"{call.tool} is declared to need no question")
         if mode == "plan" and not call.is_read_only:
             return Verdict("deny", f"plan mode only looks: {concern}")
@@ -256,14 +271,15 @@ class Policy:
             rules = self._find_covering(self._plan, call)
         if not rules or self._is_protected(call) or self._find_outside_path(call):
             return None
-        if call.traits.runs_commands and self._cwd_of(call) != self._workspace.cwd:
+        if call.traits.runs_commands and (
+            self._cwd_of(call) != self._workspace.cwd or next(self._find_guarded_places(call), None)
+        ):
             return None
         used = ", ".join(rules)
         return Verdict("allow", f"{INSIDE_PLAN}: {used}", used)
 
     def _pass_inside(self, call: Call, mode: ExecutionMode) -> Verdict | None:
-        """Allow a command that only edits the workspace, or that a sandbox confines to the workspace, or
-        return None."""
+        """Allow a command that only edits the workspace, or that a sandbox confines to it; else None."""
         if mode == "auto-edit" and self._only_edits(call):
             why = "makes, copies or moves files inside the workspace, as auto-edit mode may"
             return Verdict("allow", why)
@@ -291,11 +307,9 @@ class Policy:
         if not call.traits.runs_commands or self._find_outside_path(call) or call.sight.doubts:
             return False
 
-        paths = list(find_places(call.sight.commands, self._cwd_of(call)))
-        real = map(self._workspace.real, paths)
-        if self._workspace.outside(paths) is not None or any(map(is_secret_file, (*paths, *real))):
-            return False
-        return self._why_protected_write(call) is None
+        places = self._find_guarded_places(call)
+        guarded = (place.kind for place in places if place.text and not place.is_output)
+        return not {"outside", "secret"}.intersection(guarded) and self._why_protected_write(call) is None
 
     def _concern(self, call: Call) -> str | None:
         """Return why a call needs a decision, or None if it only reads files of the workspace that are not
@@ -307,7 +321,8 @@ class Policy:
         if call.traits.writes_files:
             return "writes files"
         if not call.is_read_only:
-            return ", ".join(filter(None, (f"may change something: {call.tool}", call.traits.description)))
+            why = call.own_question or f"may change something: {call.tool}"
+            return ", ".join(filter(None, (why, call.traits.description)))
         return self._find_secret_file(call) if call.traits.shows == "content" else None
 
     def _concern_of_command(self, call: Call) -> str | None:
@@ -320,19 +335,12 @@ class Policy:
             return None
         if why := self._why_protected_write(call):
             return why
-        return ", ".join(
-            filter(
-                None,
-                (
-                    purpose(call.sight, self._workspace, prove(call.subject).doubt),
-                    self._why_git_runs_more(call),
-                ),
-            )
-        )
+        guarded = next((one.why for one in self._find_guarded_places(call)), "")
+        aim = purpose(call.sight, self._workspace, prove(call.subject).doubt)
+        return ", ".join(filter(None, (aim, guarded, self._why_git_runs_more(call))))
 
     def _why_git_runs_more(self, call: Call) -> str | None:
-        """Return the program of a repository that git may run, or None. No rule with a wildcard allows
-        that."""
+        """Return the program of a repository that git may run, or None. No wildcard allows that."""
         return why_git_may_run_programs(call.sight, self._cwd_of(call))
 
     def _why_protected_write(self, call: Call) -> str | None:
@@ -413,14 +421,21 @@ class Policy:
         if doubts or self._why_protected_write(call) or self._why_git_runs_more(call):
             return []
         possible = shell_rules.select_possible(rules, commands)
-        return _find_covering_rules(possible, commands, shell_rules.covers)
+        used = find_covering_rules(possible, commands, shell_rules.covers)
+        patterns = [rule.pattern or "" for rule in used]
+        places = self._find_guarded_places(call) if used else ()
+        is_named = all(place.is_named_in(patterns, self._workspace) for place in places)
+        return [rule.text for rule in used] if is_named else []
+
+    def _find_guarded_places(self, call: Call) -> Iterator[GuardedPlace]:
+        return find_guarded_places(call.sight, self._workspace, self._cwd_of(call), self._own)
 
     def _covering_paths(self, rules: Sequence[Rule], call: Call) -> list[str]:
         if not call.paths:
             matching = (rule.text for rule in rules if fnmatchcase(call.subject, rule.pattern or ""))
             return list(matching)[:1]
         covers = self._covers_write if call.traits.writes_files else self._covers
-        return _find_covering_rules(rules, call.paths, covers)
+        return [rule.text for rule in find_covering_rules(rules, call.paths, covers)]
 
     def _covers(self, pattern: str, path: str) -> bool:
         return path_rules.covers(pattern, path, self._workspace)
@@ -453,8 +468,7 @@ class Policy:
             return None, None
         if call.is_virtual:
             return find_hiding_rules_off_disk(self._rules_that_hide(), call)
-        hidden = self._hidden_files()
-        if not hidden:
+        if not (hidden := self._hidden_files()):
             return None, None
         if call.traits.runs_commands:
             return hidden.rule_for_command(call.sight, self._cwd_of(call))
@@ -479,19 +493,6 @@ class Policy:
     def _cwd_of(self, call: Call) -> str:
         """Return the folder in which the command of a call runs."""
         return realpath(join(self._workspace.cwd, *call.paths[:1]))
-
-
-def _find_covering_rules(
-    rules: Sequence[Rule], parts: Iterable[PartT], covers: Callable[[str, PartT], bool]
-) -> list[str]:
-    """Return the first covering rule of each part; an empty list if a part is not covered."""
-    used: dict[str, None] = {}
-    for part in parts:
-        rule = next((rule for rule in rules if covers(rule.pattern or "", part)), None)
-        if rule is None:
-            return []
-        used[rule.text] = None
-    return list(used)
 
 
 def _format_path(path: str) -> str:

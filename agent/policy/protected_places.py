@@ -15,7 +15,8 @@ _OF_THE_HOME = (
     ".ssh", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc",
     ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login",
     ".logout", ".xprofile", ".xsession", ".xinitrc", ".pam_environment", ".config/fish",
-    ".config/environment.d", ".config/autostart",
+    ".config/environment.d", ".config/autostart", ".gitconfig", ".config/git",
+    ".config/systemd", "Library/LaunchAgents",
 )  # fmt: skip
 
 

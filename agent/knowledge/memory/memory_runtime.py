@@ -51,7 +51,9 @@ class MemoryRuntime(ExtensionRuntime):
             return (MemorySource(load(_STORE_TOOL)(definition.memory_store, mask)),)
         if self._mode_of(session, definition) not in _WITH_TOOL:
             return ()
-        return (MemorySource(MemoryTool(lambda: self._open(session, definition))),)
+        # The user of a program has a memory of its own, which no session of others reads.
+        memory = MemoryTool(lambda: self._open(session, definition), asks_about_user=not session.user)
+        return (MemorySource(memory),)
 
     def open_session(self, context: SessionContext) -> SessionAdditions:
         def begin(session: Session) -> None:

@@ -16,6 +16,7 @@ from ....state.calls import VIRTUAL, Effect, FileChange
 from ....state.errors import UsageError
 from ....state.process.crashpoints import reach
 from .page_file import PAGE, PageFile, describe_page, is_page, is_root
+from .scopes import parse_path
 
 if TYPE_CHECKING:
     from .memory_access import MemoryAccess
@@ -72,9 +73,13 @@ class MemoryTool(BuiltinTool[MemoryArguments]):
         subject="path", summary_arguments=("command", "path"), asks="never", repeats_messages=True
     )
 
-    def __init__(self, open_memory: Callable[[], MemoryAccess]) -> None:
-        """`open_memory` returns the memory of the session; a session whose model never calls opens none."""
+    def __init__(self, open_memory: Callable[[], MemoryAccess], asks_about_user: bool = True) -> None:
+        """`open_memory` returns the memory of the session; a session whose model never calls opens none.
+
+        `asks_about_user`: changes below `/memories/user` concern all projects of a person, who is asked.
+        """
         super().__init__(NAME, _DESCRIPTION, MemoryArguments)
+        self._asks_about_user = asks_about_user
         self._open_memory = open_memory
         self._memory: MemoryAccess | None = None
 
@@ -95,6 +100,14 @@ class MemoryTool(BuiltinTool[MemoryArguments]):
             return "read"
         # The page is part of the session, which gets it with the result of the call.
         return "idempotent" if _concerns_page(arguments) else self.effect
+
+    def why_ask(self, arguments: MemoryArguments) -> str:
+        if not self._asks_about_user or arguments.command in _READING:
+            return ""
+        # No fact is moved to another scope, so the new path needs no look.
+        paths = filter(None, (arguments.path, arguments.old_path))
+        found = next((path for path in paths if _is_of_user(path)), "")
+        return found and f"changes what the sessions of all your projects read: {found}"
 
     def subject(self, arguments: MemoryArguments) -> str:
         return arguments.path or arguments.old_path or arguments.query or ""
@@ -160,6 +173,13 @@ class MemoryTool(BuiltinTool[MemoryArguments]):
         done = await asyncio.to_thread(work.make)
         reach("memory_changed")
         return done
+
+
+def _is_of_user(path: str) -> bool:
+    try:
+        return parse_path(path).kind == "user"
+    except UsageError:  # the call fails with this sentence
+        return False
 
 
 def _concerns_page(arguments: MemoryArguments) -> bool:

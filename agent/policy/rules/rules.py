@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
-from ....actions.ports import Tool, ToolTraits, WorksOnFiles, implements
+from ....actions.ports import AsksAboutSome, Tool, ToolTraits, WorksOnFiles, implements
 from ....actions.tools.registry import SERVER_PREFIX, load_declared_traits
 from ....state.errors import UsageError
 from ..shell.seen_commands import Sight, look
 from .path_rules import is_pattern
 
+PartT = TypeVar("PartT")
 _NEAR = 0.85
 """Names that are at least this similar, from 0 to 1, count as misspellings of each other."""
 SANDBOXED = "sandboxed"
@@ -129,6 +130,19 @@ def _breadth(rule: Rule) -> tuple[bool, bool, int, bool]:
     return False, not is_literal, -len(re.sub(r"[*?\[\]]", "", pattern)), "*" in rule.tool
 
 
+def find_covering_rules(
+    rules: Sequence[Rule], parts: Iterable[PartT], covers: Callable[[str, PartT], bool]
+) -> list[Rule]:
+    """Return the first covering rule of each part; an empty list if a part is not covered."""
+    used: dict[str, Rule] = {}
+    for part in parts:
+        rule = next((rule for rule in rules if covers(rule.pattern or "", part)), None)
+        if rule is None:
+            return []
+        used.setdefault(rule.text, rule)
+    return list(used.values())
+
+
 def exact_rule(tool: str, subject: str) -> str:
     """Return the rule that covers exactly this command or path, without a wildcard."""
     return f"{tool}({re.sub(r'[*?[]', lambda found: f'[{found[0]}]', subject)})"
@@ -173,6 +187,8 @@ class Call:
     """The paths as the call writes them. For a search this is its folder, by default the working folder."""
     is_virtual: bool = False
     """Whether the subject is a path on a virtual back end, and not on the disk."""
+    own_question: str = ""
+    """Why the call needs a decision although its tool declares to need none; empty if it needs none."""
     _sight: Sight | None = field(default=None, init=False)
 
     def is_named_by(self, rule: Rule) -> bool:
@@ -194,7 +210,10 @@ class Call:
         if is_read_only and not paths and not is_virtual:
             paths = (".",)
         subject = tool.subject(arguments)
-        return cls(tool.spec.name, tool.traits, tool, arguments, is_read_only, subject, paths, is_virtual)
+        why = tool.why_ask(arguments) if implements(tool, AsksAboutSome) else ""
+        return cls(
+            tool.spec.name, tool.traits, tool, arguments, is_read_only, subject, paths, is_virtual, why
+        )
 
     @property
     def sight(self) -> Sight:

@@ -9,6 +9,7 @@ from .seen_commands import INTERPRETER, SHELLS, SeenCommand
 _NARROWS = re.compile(r"[ef]?grep|rg|head|tail|awk|sed|cut|uniq|comm|fzf")
 _PASSES_ON = re.compile(rf"sort|tr|tee|cat|tac|shuf|nl|{_NARROWS.pattern}")
 _GIVEN = re.compile(r"\$[@*\w{]")
+_RECURSIVE = re.compile(r"-[a-zA-Z]*[rR][a-zA-Z]*|--r(?:e(?:c\w*)?)?")
 _OUTPUT = re.compile(r"-[a-zA-Z]*[oO]|--output|--output-document")
 _ATTACHED = re.compile(r"(?:-o|-O|--output=|--output-document=)(?P<name>[^-].*)")
 
@@ -25,6 +26,14 @@ def names_given(commands: Sequence[SeenCommand], at: int) -> tuple[tuple[str, ..
         elif not seen.reads_pipe:
             break
     return (), is_narrow
+
+
+def erases_unknown_trees(commands: Sequence[SeenCommand], seen: SeenCommand) -> bool:
+    """Return whether a command deletes trees whose names come from elsewhere: from a file, or a program."""
+    if not any(map(_RECURSIVE.fullmatch, seen.words[1:])):
+        return False
+    read = {f"${name}" for one in commands if one.program == "read" for name in one.words[1:]}
+    return seen.is_given_names or any(re.sub(r"[{}]", "", word) in read for word in seen.words[1:])
 
 
 def add_arguments(seen: SeenCommand, names: Sequence[str]) -> SeenCommand:

@@ -8,7 +8,7 @@ from itertools import islice
 from posixpath import basename, expanduser, join, normpath, realpath
 
 from ..protected_places import looks_like_repository
-from .chained_commands import LoadedFiles, add_arguments, names_given
+from .chained_commands import LoadedFiles, add_arguments, erases_unknown_trees, names_given
 from .seen_commands import GIVEN_PROGRAM, MADE_TEXT, SeenCommand, Sight, look
 
 _MAX_MATCHES = 1000
@@ -172,7 +172,8 @@ def _judge_piped_names(commands: Sequence[SeenCommand], at: int, place: _Place) 
         return None
     names, is_narrow = names_given(commands, at)
     if not names:
-        return None
+        is_unknown = erases_unknown_trees(commands, seen)
+        return "erases trees whose names the command does not show" if is_unknown else None
     source = next((one for one in reversed(commands[:at]) if one.program == "find"), None)
     is_narrow |= source is not None and any(word in _NARROWS for word in source.words)
     targets = _operands(add_arguments(seen, names))
@@ -330,6 +331,12 @@ def _find(seen: SeenCommand, place: _Place) -> str | None:
     return None
 
 
+_ERASING_PUSH = re.compile(
+    r"--(?:force|mirror|prune|prun|pru|mirro|mirr|mir|mi|dele?t?e?)|-[A-Za-z]*[fd][A-Za-z]*|\+.+|\+?:.+"
+)
+"""The words of a push that erase what the other side has: by force, or branches and tags of it."""
+
+
 def _git(seen: SeenCommand, place: _Place) -> str | None:
     words = list(seen.words[1:])
     while words and words[0].startswith("-"):
@@ -341,9 +348,7 @@ def _git(seen: SeenCommand, place: _Place) -> str | None:
     subcommand, rest = words[0], words[1:]
     short = "".join(word[1:] for word in rest if re.fullmatch(r"-[A-Za-z]+", word))
     erases = {
-        "push": "--mirror" in rest
-        or "f" in short
-        or any(word == "--force" or (word.startswith("+") and len(word) > 1) for word in rest),
+        "push": any(map(_ERASING_PUSH.fullmatch, rest)),
         "filter-branch": True,
         "filter-repo": True,
         "reflog": rest[:1] in (["expire"], ["delete"], ["drop"]),

@@ -140,7 +140,7 @@ def is_far_reaching(words: Sequence[str], pattern: str) -> bool:
         return _git_reaches_far(words, named)
     if program == "kubectl" and any(map(_CLUSTER_SECRETS.fullmatch, words[1:])):
         return "secret" not in named and "secrets" not in named
-    if program in ("sed", "awk") and any(map(_SCRIPT_RISKS.search, _scripts(words))):
+    if program in ("sed", "awk") and any(map(_SCRIPT_RISKS.search, find_scripts(words))):
         return True
     if program == "uniq" and sum(not word.startswith("-") for word in words[1:]) > 1:
         return True
@@ -157,7 +157,7 @@ def _evaluates(program: str, words: Sequence[str]) -> bool:
     return any("[" in word or word in ("-v", "-R") for word in rest) and program != "printf"
 
 
-def _scripts(words: Sequence[str]) -> Sequence[str]:
+def find_scripts(words: Sequence[str]) -> Sequence[str]:
     """Return the scripts for `sed` or `awk` among the command's own arguments."""
     named = [
         word for before, word in pairwise(words) if before in ("-e", "--expression", "-ne", "-Ee", "-nEe")

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import islice
@@ -32,6 +32,7 @@ from .repository import find_repository, read_index, why_git_may_run_more
 
 _MAX_ENTRIES = 100_000
 _MAX_LIST_BYTES = 100_000
+_MAX_LINKED_FOLDERS = 100
 _UNCLEAR_IN_PATTERN = re.compile(r"[/{\[\\]")
 """Characters in a pattern that programs interpret in different ways."""
 _IGNORE_FILES = frozenset((".gitignore", ".ignore", ".rgignore"))
@@ -207,7 +208,7 @@ def _why_not_place(place: str, reading: Reading, workspace: Workspace) -> str | 
         return why
     looks = reading.shows_content or reading.follows_links or reading.obeys_ignore_files
     if reading.walks and looks and Path(real).is_dir():
-        return _why_not_below(real, reading, workspace)
+        return why_not_below(real, reading, workspace)
     return None
 
 
@@ -230,11 +231,16 @@ def _why_not_ignore_file(path: str) -> str | None:
     return f"may show what a link leads to: {own}"
 
 
-def _why_not_below(folder: str, reading: Reading, workspace: Workspace) -> str | None:
+def why_not_below(
+    folder: str, reading: Reading, workspace: Workspace, walked: frozenset[str] = frozenset()
+) -> str | None:
+    """Return a reason against what a command reads below a folder, or None. `walked` are folders that links
+    led to before."""
     lists = _IGNORE_FILES if reading.obeys_ignore_files else ()
     shows_hidden = (
         _find_reincluded_names(_list_ignore_files(folder, workspace)) if reading.skips_hidden else set[str]()
     )
+    linked: dict[str, None] = {}
     for count, entry in enumerate(walk_below(folder, reading.skips_hidden, reading.obeys_ignore_files)):
         if count >= _MAX_ENTRIES:
             return f"goes through too many files to be sure that none is secret: {folder}"
@@ -243,12 +249,42 @@ def _why_not_below(folder: str, reading: Reading, workspace: Workspace) -> str |
                 return why
             if reading.skips_hidden and entry.name in lists:
                 shows_hidden |= _find_reincluded_names([entry.path])
-        elif entry.is_symlink():
-            if reading.follows_links and not workspace.contains(entry.path):
-                return f"leads outside the workspace: {realpath(entry.path)}"
-        elif reading.shows_content and is_secret_file(entry.path) and _is_wanted(entry, reading.only):
-            return f"shows a secret file: {entry.path}"
-    return _why_not_hidden(folder, shows_hidden) if shows_hidden else None
+        elif why := _why_not_entry(entry, reading, workspace):
+            return why
+        elif reading.follows_links and entry.is_symlink() and entry.is_dir():
+            linked[realpath(entry.path)] = None
+    if shows_hidden and (why := _why_not_hidden(folder, shows_hidden)):
+        return why
+    return _why_not_linked([*linked], reading, workspace, walked | {folder})
+
+
+def _why_not_entry(entry: os.DirEntry[str], reading: Reading, workspace: Workspace) -> str | None:
+    if entry.is_symlink():
+        return _why_not_link(entry, reading, workspace) if reading.follows_links else None
+    if reading.shows_content and is_secret_file(entry.path) and _is_wanted(entry, reading.only):
+        return f"shows a secret file: {entry.path}"
+    return None
+
+
+def _why_not_linked(
+    linked: Sequence[str], reading: Reading, workspace: Workspace, walked: frozenset[str]
+) -> str | None:
+    """Return a reason against what is below the folders that links lead to, or None."""
+    folders = [place for place in linked if place not in walked]
+    known = walked.union(folders)
+    if len(known) > _MAX_LINKED_FOLDERS:
+        return f"follows too many links to be sure that none leads to a secret file: {folders[-1]}"
+    return next(filter(None, (why_not_below(one, reading, workspace, known) for one in folders)), None)
+
+
+def _why_not_link(entry: os.DirEntry[str], reading: Reading, workspace: Workspace) -> str | None:
+    """Return a reason against following a link below a folder, or None."""
+    real = realpath(entry.path)
+    if not workspace.holds(real):
+        return f"leads outside the workspace: {real}"
+    if reading.shows_content and (is_secret_file(real) or is_secret_file(entry.path)):
+        return f"shows a secret file: {real}"
+    return None
 
 
 def _is_wanted(entry: os.DirEntry[str], only: Sequence[str]) -> bool:
@@ -307,9 +343,10 @@ def secret_below(folder: str, skips_hidden: bool) -> str | None:
 
 
 def walk_below(
-    folder: str, skips_hidden: bool = False, with_ignore_files: bool = False
+    folder: str, skips_hidden: bool = False, with_ignore_files: bool = False, with_git: bool = False
 ) -> Iterator[os.DirEntry[str]]:
-    """Yield the entries below a folder. Links are not followed, and git's own files are left out."""
+    """Yield the entries below a folder. Links are not followed, and git's own files are left out unless
+    `with_git`."""
     waiting = [folder]
     while waiting:
         try:
@@ -319,7 +356,7 @@ def walk_below(
                     if skips_hidden and entry.name.startswith(".") and not is_wanted:
                         continue
                     yield entry
-                    if entry.is_dir(follow_symlinks=False) and entry.name != ".git":
+                    if entry.is_dir(follow_symlinks=False) and (with_git or entry.name != ".git"):
                         waiting.append(entry.path)
         except OSError:
             continue
@@ -357,6 +394,8 @@ def _why_not_git(words: Sequence[str], reading: Reading, workspace: Workspace, h
         return f"leads outside the workspace: {repository}"
     if why := why_git_may_run_more(here):
         return f"may run a program of the repository: {why}"
+    if reading.shows_content and _compares_folders(words, reading, repository, here):
+        reading = replace(reading, walks=True)
     if why := _why_not_paths(reading, workspace, here):
         return why
     if reading.shows_unnamed and not _names_its_files(words, here):
@@ -364,6 +403,21 @@ def _why_not_git(words: Sequence[str], reading: Reading, workspace: Workspace, h
         if found is not None:
             return f"may show a secret file: {found}"
     return None
+
+
+def _compares_folders(words: Sequence[str], reading: Reading, repository: str | None, here: str) -> bool:
+    """Return whether `git diff` compares folders of the disk: without a repository it needs no
+    `--no-index` for that."""
+    if "--no-index" in words:
+        return True
+    if "diff" not in words:
+        return False
+    places = [realpath(join(here, path)) for path in reading.paths if lexists(join(here, path))]
+    return repository is None or not all(_is_in(place, repository) for place in places)
+
+
+def _is_in(place: str, folder: str) -> bool:
+    return place == folder or place.startswith(folder.rstrip("/") + "/")
 
 
 def _names_its_files(words: Sequence[str], here: str) -> bool:

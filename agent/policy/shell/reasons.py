@@ -11,6 +11,8 @@ from ....actions.tools.shell.read_only import NotProved, prove_words
 from ..protected_places import why_always_asked, why_protected
 from ..rules.path_rules import Workspace
 from .far_options import is_far_reaching
+from .guarded_places import find_use_of_key
+from .own_commands import find_lifted_questions
 from .seen_commands import SeenCommand, Sight
 
 _KINDS: Mapping[str, str] = {
@@ -248,23 +250,13 @@ def why_protected_write(sight: Sight, cwd: str, own: tuple[str, ...]) -> str | N
 
 def why_always_asked_write(sight: Sight, cwd: str, own: tuple[str, ...]) -> str | None:
     """Return the change of a command line that needs approval even in yolo mode, or None."""
-    for seen in sight.commands:
-        if _changes_the_questions(seen):
-            return f"changes which calls need a decision: {' '.join(seen.words[:3])}"
+    if lifted := find_lifted_questions(sight):
+        return f"changes which calls need a decision: {lifted}"
     for real, _ in find_writes(sight, cwd):
         if why := why_always_asked(real, own):
             return f"writes to a protected place: {real} ({why})"
-    return None
-
-
-def _changes_the_questions(seen: SeenCommand) -> bool:
-    """Return whether the command calls Sandbur itself to trust, allow or approve something."""
-    words = seen.words[1:]
-    if words[:2] == ("-m", "sandbur"):
-        words = words[2:]
-    elif seen.program != "sandbur":
-        return False
-    return words[:1] in (("trust",), ("approve",)) or words[:2] in (("config", "set"), ("config", "unset"))
+    key = find_use_of_key(sight, cwd, own)
+    return None if key is None else f"reads the key that seals the record: {key}"
 
 
 def find_reading_part(words: Sequence[str]) -> str | None:

@@ -27,6 +27,7 @@ _MAX_DEPTH = 6
 _MAX_COMMANDS = 3000
 _MAX_WRAPPED = 30
 
+_GIVE_NAMES = frozenset(("xargs", "parallel", "find", "gfind", "fd", "fdfind", "bfs", "entr", "watchexec"))
 SHELLS = frozenset(
     ("ash", "bash", "dash", "fish", "ksh", "mksh", "rbash", "sh", "yash", "zsh", "csh", "tcsh")
 )
@@ -70,6 +71,8 @@ class SeenCommand:
     reads_pipe: bool = False
     fed: str = ""
     """The placeholder for an argument that is not in the text: `{}` of `xargs` and `find`."""
+    is_given_names: bool = False
+    """Whether a program such as `xargs` adds operands that are not in the text."""
 
     @property
     def program(self) -> str:
@@ -83,6 +86,7 @@ class SeenCommand:
             computed=self.computed[start:],
             source="",
             fed=fed or self.fed,
+            is_given_names=self.is_given_names or self.program in _GIVE_NAMES,
         )
 
 
@@ -93,6 +97,10 @@ class Sight:
     commands: list[SeenCommand] = field(default_factory=list[SeenCommand])
     doubts: dict[str, None] = field(default_factory=dict[str, None])
     """Reasons why the text may run other commands than `commands` lists. The values are unused."""
+    assigned: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    """The variables that the text sets in front of commands, with their values."""
+    is_sequence: bool = False
+    """Whether each command of the line runs only if all commands before it succeeded."""
 
 
 def look(text: str) -> Sight:
@@ -108,9 +116,13 @@ def _look_into(text: str, depth: int, sight: Sight) -> None:
         return
     reader = ShellReader(text)
     reader.read()
+    sight.assigned += reader.assigned
     for name, value in reader.assigned:
         for nested in _text_of_variable(name, value, sight):
             _look_into(nested, depth + 1, sight)
+    if not depth:
+        is_plain = not any(part.control or part.bracket for part in reader.parts)
+        sight.is_sequence = is_plain and all(one.joint in ("", "&&") for one in reader.commands)
     for command in reader.commands:
         for nested in _inspect(command, sight):
             _look_into(nested, depth + 1, sight)

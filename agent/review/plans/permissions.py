@@ -8,12 +8,15 @@ from pathlib import Path
 from posixpath import isabs, relpath
 
 from ....actions.tools.registry import SERVER_PREFIX, load_declared_traits
+from ....actions.tools.shell.language.parser import HOLDS_BRACES, ShellReader
 from ....state.errors import UsageError
 from ...policy.rules.path_rules import Workspace, covers, is_pattern
 from ...policy.rules.rule_suggestions import NO_PREFIX, NO_SUBCOMMAND
 from ...policy.rules.rules import exact_rule, parse_rule
 from ...policy.shell.far_options import is_far_reaching
 from ...policy.shell.inner_commands.wrappers import find_wrapped_commands
+from ...policy.shell.own_commands import calls_sandbur
+from ...policy.shell.seen_commands import look
 from .plan_text import UnreadablePlan
 
 _WILD = re.compile(r"[*?\[]")
@@ -89,6 +92,7 @@ class Permissions:
         words = command.split()
         if not words or words[0] == "*":
             raise UnreadablePlan(f"`{command}` would allow every command. Write the first words of one.")
+        _require_one_command(command)
         is_open = _is_open(words)
         if is_open and len(words) == 1:
             raise UnreadablePlan(f"`{command}` can run or change anything. Write the whole command.")
@@ -123,6 +127,26 @@ class Permissions:
         if not re.fullmatch(r"[\w-]+", name):
             raise UnreadablePlan(f"`{name}` cannot name an agent.")
         yield f"task({name})"
+
+
+def _require_one_command(command: str) -> None:
+    """Raise `UnreadablePlan` unless a text is the beginning of one command, and of a program of others."""
+    reader = ShellReader(command)
+    reader.read()
+    doubt = next((doubt for doubt in reader.doubts if doubt != HOLDS_BRACES), "")
+    if not doubt and len(reader.commands) != 1:
+        doubt = "it holds several commands" if reader.commands else "it holds no command"
+    elif not doubt and (command.endswith(";") or reader.commands[0].redirections):
+        doubt = "it ends with `;`" if command.endswith(";") else "it redirects"
+    elif not doubt and command.startswith("-"):
+        doubt = "it begins with an option"
+    if doubt:
+        raise UnreadablePlan(
+            f"`{command}` is not the beginning of one command: {doubt}. Write each command on a line of its"
+            " own, without pipes, redirections and variables."
+        )
+    if calls_sandbur(look(command)):
+        raise UnreadablePlan(f"`{command}` runs Sandbur itself, which no plan allows. Leave it out.")
 
 
 def _is_open(words: list[str]) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 from posixpath import basename, dirname, expanduser, expandvars, isabs, join, normpath
 
 from ....ports import FilesRun
+from .git_hooks import find_hooks
 from .parser import READS_A_FILE, ShellReader, SimpleCommand
 
 _MOST_FILES = 100
@@ -130,7 +131,22 @@ def files_named(command: str, folder: Path, workspace: Path) -> FilesRun:
     """
     net = _Net(str(folder), os.path.realpath(workspace))
     net.take(_words(command))
+    net.take_hooks(_list_git_commands(command, 0))
     return FilesRun(tuple(net.found), net.is_complete)
+
+
+def _list_git_commands(text: str, depth: int) -> Iterator[Sequence[str]]:
+    """Yield the words of the commands of git in a text, and in the texts among its words."""
+    if "git" not in text:
+        return
+    reader = ShellReader(text)
+    reader.read()
+    for command in reader.commands:
+        if any(basename(word) == "git" for word in command.words):
+            yield command.words
+        for word in command.words if depth < _MAX_DEPTH else ():
+            if _TEXT.search(word) is not None:
+                yield from _list_git_commands(word, depth + 1)
 
 
 def _words(command: str) -> Iterator[str]:
@@ -197,6 +213,13 @@ class _Net:
             option = _MODULE_OPTION.fullmatch(token)
             if option is not None and any(_PYTHON.fullmatch(basename(one)) for one in tokens):
                 self._add_module(option["module"] or following)
+
+    def take_hooks(self, commands: Iterable[Sequence[str]]) -> None:
+        """Add the hooks that commands of git may run in the folder of the command, or in a named one."""
+        for words in commands:
+            for folder in self._folders:
+                for hook in find_hooks(words, folder):
+                    self._add(hook)
 
     def _tokens(self, words: Iterable[str]) -> dict[str, bool]:
         """Return possible file names. The value says whether the name is a whole word."""

@@ -48,7 +48,8 @@ class Desk:
         return self.facts.add(NewFact(text, self.scope, path=stored, derived_from=sources)).fact
 
     async def run(self, *turns: ToolCall) -> None:
-        agent = Agent(ScriptedModel([*turns, "Done."]), memory="agent", cwd=self.folder, store=self.url)
+        model = ScriptedModel([*turns, "Done."])
+        agent = Agent(model, memory="agent", cwd=self.folder, store=self.url, allow=["memory"])
         async with agent.session("s1") as session:
             assert (await session.run("Go")).status == "done"
 

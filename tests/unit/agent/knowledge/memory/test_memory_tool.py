@@ -208,8 +208,52 @@ async def test_a_rule_keeps_a_model_out_of_a_scope(desk: Desk) -> None:
     assert "Remembered" not in refused
 
 
+USER = "/memories/user/name.md"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        call("create", path=USER, file_text="The user is Ada"),
+        call("create", path="/memories//user///name.md", file_text="The user is Ada"),
+        call("str_replace", path=USER, old_str="Bob", new_str="Ada"),
+        call("insert", path=USER, insert_line=0, insert_text="Ada"),
+        call("delete", path=USER),
+        call("rename", old_path=USER, new_path="/memories/user/other.md"),
+    ],
+)
+async def test_a_change_for_all_projects_waits_for_a_person(desk: Desk, change: ToolCall) -> None:
+    scope = FactScope(kind="user", key="")
+    await asyncio.to_thread(
+        desk.facts.add, NewFact(scope=scope, text="The user is Bob", path="/memories/name.md")
+    )
+    agent = Agent(ScriptedModel([change, "Done."]), memory="agent", cwd=desk.folder, store=desk.url)
+    result = await agent.run(MESSAGE)
+    assert result.status == "needs_approval"
+    assert "all your projects" in result.pending[0].reason
+    assert [fact.text for fact in desk.facts.list_facts([scope])] == ["The user is Bob"]
+
+
+async def test_only_a_change_of_what_other_projects_read_waits(desk: Desk) -> None:
+    create = call("create", path=USER, file_text="The user is Ada")
+    view = call("view", path="/memories/user")
+    for number, more in enumerate(({"mode": "yolo"}, {"allow": ["memory"]})):
+        other = call("create", path=f"/memories/user/{number}.md", file_text=f"Fact {number}")
+        assert (await desk.run(view, other, **more))[-1].startswith("Remembered")
+    assert (await desk.run(view, CREATE, CORRECT))[-1].startswith("Corrected")
+    own = Agent(ScriptedModel([create, "Done."]), memory="agent", cwd=desk.folder, store=desk.url)
+    assert (await own.run(MESSAGE, user="ada")).status == "done"
+    agent = Agent(ScriptedModel([create, "Done."]), memory="agent", cwd=desk.folder, store=desk.url)
+    waiting = await agent.run(MESSAGE)
+    done = await agent.approve(waiting.session_id, waiting.pending[0].call_id)
+    assert done.status == "done"
+    texts = [fact.text for fact in desk.facts.list_facts([FactScope(kind="user", key="")])]
+    assert "The user is Ada" in texts
+
+
 async def test_facts_of_one_project_are_not_found_in_another(desk: Desk, tmp_path: Path) -> None:
-    await desk.run(CREATE, call("create", path="/memories/user/name.md", file_text="The user is Ada"))
+    user = call("create", path="/memories/user/name.md", file_text="The user is Ada")
+    await desk.run(CREATE, user, allow=["memory(/memories/user/*)"])
     (tmp_path / "other/.git").mkdir(parents=True)
     other = Desk(desk.url, tmp_path / "other")
     (folder,) = await other.run(call("view", path="/memories"))

@@ -1,7 +1,9 @@
 """An approval of a command covers the files that the command names, in whatever form it names them."""
 
 import os
+import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -225,6 +227,75 @@ async def test_a_file_that_appears_after_the_approval_keeps_the_command_from_run
             failures.append(f"{command}: {why or 'it ran'}")
         (place / name).unlink()
     assert not failures, "\n".join(failures)
+
+
+HOOKS = r"""
+git commit -m x                                     .git/hooks/pre-commit
+git commit -am x                                    .git/hooks/commit-msg
+git push origin HEAD                                .git/hooks/pre-push
+git merge other                                     .git/hooks/post-merge
+git checkout -b other                               .git/hooks/post-checkout
+git switch other                                    .git/hooks/post-checkout
+git rebase main                                     .git/hooks/pre-rebase
+git cherry-pick x                                   .git/hooks/prepare-commit-msg
+git am x.patch                                      .git/hooks/applypatch-msg
+git worktree add tree                               .git/hooks/post-checkout
+git -C sub commit -m x                              .git/hooks/pre-commit
+git -c user.name=a commit -m x                      .git/hooks/pre-commit
+git -c core.hooksPath=tools commit -m x             tools/pre-commit
+cd sub && git commit -m x                           .git/hooks/pre-commit
+git add . && git commit -m x                        .git/hooks/pre-commit
+bash -c "git commit -m x"                           .git/hooks/pre-commit
+timeout 60 git commit -m x                          .git/hooks/pre-commit
+env A=1 git pull                                    .git/hooks/post-merge
+git ci                                              .git/hooks/pre-commit
+git commit -m y                                     configured/pre-commit
+git commit -m z                                     .husky/pre-commit
+git commit -m u                                     .pre-commit-config.yaml
+"""
+
+
+@pytest.fixture
+def repository(place: Path) -> Path:
+    subprocess.run(["git", "init", "-q", place], check=True)
+    hooks = "[core]\n\thooksPath = configured\n"
+    (place / ".git" / "config.worktree").write_text(hooks)
+    return place
+
+
+async def test_a_hook_that_changes_after_the_approval_keeps_git_from_running(
+    store: Store, repository: Path
+) -> None:
+    failures: list[str] = []
+    for number, line in enumerate(HOOKS.strip().splitlines()):
+        command, name = line[:52].rstrip(), line[52:]
+        for hook in (name, ".git/hooks/update", ".husky/_/pre-commit"):
+            (repository / hook).parent.mkdir(parents=True, exist_ok=True)
+            (repository / hook).write_text("#!/bin/sh\n")
+            (repository / hook).chmod(0o755)
+        if name.startswith(".husky"):
+            (repository / ".git" / "config.worktree").write_text("[core]\n\thooksPath = .husky/_\n")
+        change = partial(append, repository / name)
+        why = await question_after(store, repository, command, change, f"s{number}")
+        if why is None or f"{name} has changed" not in why:
+            failures.append(f"{command}: {why or 'it ran'}")
+    assert not failures, "\n".join(failures)
+    assert not list(repository.rglob("made"))
+
+
+async def test_a_hook_that_appears_after_the_approval_keeps_git_from_running(
+    store: Store, repository: Path
+) -> None:
+    hook = repository / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\ntouch made\n")
+    why = await question_after(store, repository, "git commit -m x", lambda: hook.chmod(0o755))
+    assert why is not None
+    assert "also use .git/hooks/pre-commit" in why
+    hook.chmod(0o644)
+    # Git does not run a hook that is no program, and runs no hook to list files.
+    assert await question_after(store, repository, "git commit -m y", lambda: append(hook), "s2") is None
+    assert not (repository / "made").exists()
 
 
 RESTS_NOT_ON_IT = r"""
