@@ -78,7 +78,12 @@ class Proxy:
         with suppress(OSError):
             while True:
                 client, _ = listener.accept()
-                line = _Line(self, client, socket.create_connection(self._server))
+                try:
+                    server = socket.create_connection(self._server)
+                except OSError:  # the server is down, and may come back
+                    client.close()
+                    continue
+                line = _Line(self, client, server)
                 line.start()
                 with self._lock:
                     self._lines.append(line)
