@@ -51,7 +51,7 @@ def tls_server(kind: str, issued: Issued) -> Iterator[str]:
         prepare = _postgres if kind == "postgresql" else _mariadb
         command = prepare(folder, port, issued)
         with (folder / "log").open("wb") as log:
-            server = subprocess.Popen(command, stdout=log, stderr=log, user=_owner(kind), cwd=folder)
+            server = subprocess.Popen(command, stdout=log, stderr=log, user=find_owner(kind), cwd=folder)
         try:
             _wait(server, port, folder / "log")
             database = "postgres" if kind == "postgresql" else "runs"
@@ -67,7 +67,7 @@ def tls_server(kind: str, issued: Issued) -> Iterator[str]:
         shutil.rmtree(folder)
 
 
-def _owner(kind: str) -> str | None:
+def find_owner(kind: str) -> str | None:
     """Return the user that has to run the server, because neither server runs as root; None: this user."""
     if os.geteuid() != 0:
         return None
@@ -81,7 +81,7 @@ def _own(kind: str, folder: Path, issued: Issued) -> tuple[Path, Path]:
     for source, copy in zip((issued.certificate, issued.key), copies, strict=True):
         shutil.copy(source, copy)
         copy.chmod(0o600)
-    owner = _owner(kind)
+    owner = find_owner(kind)
     for path in (folder, *copies):
         if owner is not None:
             shutil.chown(path, owner)
@@ -91,7 +91,7 @@ def _own(kind: str, folder: Path, issued: Issued) -> tuple[Path, Path]:
 def _run(kind: str, command: Sequence[str], folder: Path) -> None:
     done = subprocess.run(
         command,
-        user=_owner(kind),
+        user=find_owner(kind),
         cwd=folder,
         capture_output=True,
         text=True,
