@@ -32,6 +32,7 @@ SETTINGS = "settings"
 _EVENTS = ("run_began", "imported", SETTINGS)
 _PAGE = 50
 _MOST_TRIES = 3
+_MOST_FOREIGN = 10_000
 _DIGEST_CHARS = 8
 _OTHERS = "other settings"
 OWNERS = ("tenant", "parent", "user", "app", "agent", "spawned_by", "labels")
@@ -111,6 +112,20 @@ def compare_settings(database: Database, session_id: str) -> SettingsProof:
             break
         proof = again
     return proof
+
+
+def list_moved_sessions(database: Database, tenant: str) -> Iterator[str]:
+    """Yield the sessions that no list of this tenant has and whose tenant was changed from outside, by id.
+
+    A store with many sessions of other tenants is looked through in part.
+    """
+    sql = (
+        "SELECT s.id FROM sessions s JOIN heads h ON h.session_id = s.id"
+        f" WHERE s.tenant <> ? OR h.tenant <> s.tenant ORDER BY s.id LIMIT {_MOST_FOREIGN}"
+    )
+    for (session_id,) in database.query(sql, (tenant,)):
+        if "tenant" in compare_settings(database, session_id).differences:
+            yield session_id
 
 
 def has_one_value(database: Database, session_id: str) -> bool:

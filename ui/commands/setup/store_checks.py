@@ -19,6 +19,7 @@ from ....state.maintenance.verify import Breach, audit_all
 from ....state.store.seals import find_key, key_path, name_maker
 from ....state.store.sessions.sealed_limits import list_changed_limits, make_limit_error
 from ....state.store.sessions.session_rows import list_due_runs
+from ....state.store.sessions.settings_proof import list_moved_sessions
 from ....state.store.store import Store
 from ...cli.open_session import tell_notice
 from ...terminal.live import ProgressLine
@@ -61,6 +62,7 @@ def _store_findings(store: Store, settings: Settings) -> Iterator[Finding]:
         damaged = [
             *_records(store, sessions, shows_progress=not settings.plain),
             *_row_findings(find_damaged_rows(store.database)),
+            *_moved_sessions(store),
             *_changed_limits(store),
         ]
     unwritable = list(_check_writing(store, settings))
@@ -74,6 +76,12 @@ def _store_findings(store: Store, settings: Settings) -> Iterator[Finding]:
     if settings.store.startswith(_SQLITE):
         yield from _rights(Path(settings.store.removeprefix(_SQLITE)))
     yield from _find_leftovers(settings.home, sessions)
+
+
+def _moved_sessions(store: Store) -> Iterator[Finding]:
+    for session_id in list_moved_sessions(store.database, store.tenant):
+        detail = f"{session_id[:8]}: another program changed its tenant; it is opened by no process"
+        yield Finding("bad", "session", detail, "Restore the store from a backup.")
 
 
 def _changed_limits(store: Store) -> Iterator[Finding]:

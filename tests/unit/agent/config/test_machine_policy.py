@@ -90,6 +90,18 @@ def test_nothing_lifts_the_policy(
     )
 
 
+@pytest.mark.parametrize("named", ["{}", "/etc/sandbur/policy.toml", "/etc/sandbur/other"])
+def test_a_write_to_the_policy_asks_in_every_mode(machine: Machine, named: str) -> None:
+    path = named.format(machine.env["SANDBUR_POLICY"])
+    machine.write(Path(machine.env["SANDBUR_POLICY"]), "")
+    settings = machine.load(mode="yolo")
+    session = settings_of_session(settings, "m").model_copy(update={"allow": ("run_shell_command",)})
+    judge = Judge(gates_of(settings, machine.env, None)(session), builtin_tools())
+    assert judge.command_verdict(f"echo x > {path}", "yolo").decision == "ask"
+    given = json.dumps({"path": path, "content": "x"})
+    assert judge.verdict("write_file", given, "yolo").decision == "ask"
+
+
 async def test_an_agent_of_a_program_has_the_policy_also_of_the_process(
     tmp_path: Path, machine: Machine
 ) -> None:

@@ -17,6 +17,7 @@ from test_worker import Fleet, make_agent
 from sandbur import Agent, tool
 from sandbur.agent.fleet.messages import send_message
 from sandbur.agent.fleet.worker_sessions import open_runtime
+from sandbur.state.databases.schema import COLUMNS
 from sandbur.state.errors import SandburError, SettingsChanged, StoreError
 from sandbur.state.maintenance.verify import audit, audit_all
 from sandbur.state.session import SessionSettings
@@ -24,7 +25,7 @@ from sandbur.state.store.seals import KeySealer
 from sandbur.state.store.sessions.budgets import BudgetRows
 from sandbur.state.store.sessions.claims import write_quota
 from sandbur.state.store.sessions.sealed_limits import list_changed_limits
-from sandbur.state.store.sessions.settings_proof import record_settings
+from sandbur.state.store.sessions.settings_proof import list_moved_sessions, record_settings
 from sandbur.state.store.store import Store
 from sandbur.testing import ToolCall
 
@@ -74,7 +75,7 @@ OTHER: dict[str, Any] = {
 ROWS = {
     "sessions": {"parent_id": "s0", "parent_seq": 0, "parent_session": "s0", "parent_sequence": 0,
                  "parent_call": "c"},
-    "heads": {"folder": "/", "app": "other", "app_user": "mallory", "lane": "|gpu|9|" + AGENT},
+    "heads": {"tenant": "b", "folder": "/", "app": "other", "app_user": "mallory", "lane": "|gpu|9|" + AGENT},
     "session_tags": {"tag": "other"},
 }  # fmt: skip
 """Another value for each column beside the settings that repeats or places them."""
@@ -176,13 +177,10 @@ async def fixed(store: Store, tmp_path: Path) -> Fixed:
 
 
 def test_every_column_of_a_session_is_sealed_or_says_why_not(store: Store) -> None:
-    from sandbur.state.databases.schema import COLUMNS
-
     assert OTHER.keys() == SessionSettings.model_fields.keys() - {"catastrophic"}
+    own = {"sessions": {"tenant", "settings"}, "heads": set[str]()}
     for table, free in NOT_SEALED.items():
-        assert set(COLUMNS[table]) == free | ROWS[table].keys() | {"tenant"} | (
-            {"settings"} if table == "sessions" else set()
-        )
+        assert set(COLUMNS[table]) == free | ROWS[table].keys() | own[table]
 
 
 async def test_a_changed_column_keeps_the_session_closed_and_is_named(fixed: Fixed) -> None:
@@ -226,6 +224,7 @@ async def test_a_session_that_moved_to_another_tenant_is_not_opened_there(fixed:
         there.open_settings("s")
     [(_, (breach,))] = audit_all(fixed.store.database, {"s": None})
     assert breach.problem.endswith(": tenant")
+    assert list(list_moved_sessions(fixed.store.database, "")) == ["s"]
 
 
 async def test_a_session_that_never_ran_is_sealed_as_it_was_created(store: Store, tmp_path: Path) -> None:
