@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import chain, islice, pairwise
 from pathlib import Path
-from posixpath import basename, expanduser, join, lexists, normpath, realpath
+from posixpath import basename, expanduser, join, normpath, realpath
 from typing import Literal, NamedTuple
 
 from ....actions.tools.shell.language.operands import Reading, reading_of
@@ -117,9 +117,14 @@ def find_guarded_places(
 
 def find_use_of_key(sight: Sight, cwd: str, own: Sequence[str]) -> str | None:
     """Return the key of the record that a command would show, copy or send, or None."""
-    keys = [key for folder in own if lexists(key := str(key_path(Path(folder))))]
+    keys = [str(key_path(Path(folder))) for folder in own]
     if not keys:
         return None
+    # A program of an interpreter names the key as well.
+    ends = {"/".join(key.split("/")[-2:]): key for key in keys}
+    words = [word for seen in sight.commands for word in seen.words]
+    if found := next((key for end, key in ends.items() if any(end in word for word in words)), None):
+        return found
     for named in find_named_places(sight, cwd):
         real = realpath(named.written)
         is_above = any(key.startswith(real.rstrip("/") + "/") for key in keys)
