@@ -14,7 +14,7 @@ from ....actions.tools.shell.language.operands import Reading, reading_of
 from ....actions.tools.shell.language.programs.options import UnknownOption
 from ....actions.tools.shell.language.programs.steps import UnclearWord, quote_word
 from ....actions.tools.shell.read_only import NotProved, prove_words
-from ....actions.workspace.protected.protected_places import find_protected_part
+from ....actions.workspace.protected.protected_places import PROTECTED_PATHS, find_protected_part
 from ....actions.workspace.protected.secret_files import is_secret_file
 from ....state.store.seals import key_path
 from ..protected_places import why_protected
@@ -178,7 +178,13 @@ def _find_part(place: str) -> str | None:
 
 
 def _find_protection(place: str, own: Sequence[str]) -> str | None:
-    return _find_part(place) or why_protected(place, own)
+    return _find_part(place) or why_protected(place, own) or _find_places_inside(place)
+
+
+def _find_places_inside(place: str) -> str | None:
+    """Return a protected place that a folder of this name may have, such as `.github/workflows`, or None."""
+    name = basename(place).lower()
+    return next((path for path in PROTECTED_PATHS if name[:1] == "." and path.startswith(f"{name}/")), None)
 
 
 def _judge_fed(
