@@ -7,14 +7,14 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import chain, islice, pairwise
 from pathlib import Path
-from posixpath import basename, expanduser, join, lexists, normpath, realpath
+from posixpath import basename, expanduser, join, normpath, realpath
 from typing import Literal, NamedTuple
 
 from ....actions.tools.shell.language.operands import Reading, reading_of
 from ....actions.tools.shell.language.programs.options import UnknownOption
 from ....actions.tools.shell.language.programs.steps import UnclearWord, quote_word
 from ....actions.tools.shell.read_only import NotProved, prove_words
-from ....actions.workspace.protected.protected_places import find_protected_part
+from ....actions.workspace.protected.protected_places import PROTECTED_PATHS, find_protected_part
 from ....actions.workspace.protected.secret_files import is_secret_file
 from ....state.store.seals import key_path
 from ..protected_places import why_protected
@@ -117,9 +117,14 @@ def find_guarded_places(
 
 def find_use_of_key(sight: Sight, cwd: str, own: Sequence[str]) -> str | None:
     """Return the key of the record that a command would show, copy or send, or None."""
-    keys = [key for folder in own if lexists(key := str(key_path(Path(folder))))]
+    keys = [str(key_path(Path(folder))) for folder in own]
     if not keys:
         return None
+    # A program of an interpreter names the key as well.
+    ends = {"/".join(key.split("/")[-2:]): key for key in keys}
+    words = [word for seen in sight.commands for word in seen.words]
+    if found := next((key for end, key in ends.items() if any(end in word for word in words)), None):
+        return found
     for named in find_named_places(sight, cwd):
         real = realpath(named.written)
         is_above = any(key.startswith(real.rstrip("/") + "/") for key in keys)
@@ -173,7 +178,13 @@ def _find_part(place: str) -> str | None:
 
 
 def _find_protection(place: str, own: Sequence[str]) -> str | None:
-    return _find_part(place) or why_protected(place, own)
+    return _find_part(place) or why_protected(place, own) or _find_places_inside(place)
+
+
+def _find_places_inside(place: str) -> str | None:
+    """Return a protected place that a folder of this name may have, such as `.github/workflows`, or None."""
+    name = basename(place).lower()
+    return next((path for path in PROTECTED_PATHS if name[:1] == "." and path.startswith(f"{name}/")), None)
 
 
 def _judge_fed(

@@ -35,6 +35,11 @@ _FOLDER_VARIABLE = re.compile(r"\$\{?\w+\}?/|\$\{?HOME\}?$|\$\{?PWD\}?$")
 """A variable that is used as a folder. The values of other variables are unknown."""
 _PRINTS_ITS_WORDS = frozenset(("echo", "printf", "true", "false", ":"))
 _MOVES = re.compile(r"(?:-C|-D|--directory|--chdir|--cwd|--work-dir|--workdir|--prefix)(?:=(.*))?|-[CD](.+)")
+_LEAVES_OUT = re.compile(r"--(?:extend-)?(?:exclude|ignore)(?:-dir|-glob|-pattern)?|--norecursedirs")
+_PASSES_OVER = re.compile(
+    r"[gb]?s?d?tar|rsync|[ef]?grep|rg|ag|ack|ruff|flake8|mypy|black|isort|pylint|pytest|eslint|tree|fd|du|bandit"
+)
+"""Programs whose options with these names take names to pass over, and nothing else."""
 _MESSAGE = re.compile(r"-[a-zA-Z]*m|--message|--title|--body|--notes|--subject|--trailer")
 _MESSAGE_ATTACHED = re.compile(r"(?s)(?:--message|--title|--body|--notes|--subject|--trailer)=.*|-a?m.+")
 _HAS_MESSAGE = frozenset((
@@ -130,8 +135,18 @@ def _list_words(seen: SeenCommand, is_fed: bool) -> Iterator[str]:
     end = max(find_wrapped_commands(seen.words), default=len(seen.words))
     scripts = find_scripts(seen.words) if seen.program.lstrip("gmn") in ("sed", "awk") else ()
     for at, word in enumerate(seen.words[1:end], 1):
-        if word not in scripts and not _is_message(seen, at):
+        if word not in scripts and not _is_message(seen, at) and not _is_left_out(seen, at):
             yield word
+
+
+def _is_left_out(seen: SeenCommand, at: int) -> bool:
+    """Return whether a word names what a program passes over."""
+    if _PASSES_OVER.fullmatch(seen.program) is None:
+        return False
+    before, word = seen.words[at - 1], seen.words[at]
+    return (
+        _LEAVES_OUT.fullmatch(before) is not None or _LEAVES_OUT.fullmatch(word.partition("=")[0]) is not None
+    )
 
 
 def _is_message(seen: SeenCommand, at: int) -> bool:
@@ -197,8 +212,11 @@ def _list_parts_of_text(word: str, folder: str) -> Iterator[str]:
         if "\0" not in part and (lexists(place) or ("/" in part and lexists(dirname(place)))):
             yield part
     for token in _TOKEN.findall(word):
-        is_path = "/" in token or token.startswith(("~", "."))
-        if is_path and not _UNKNOWN.fullmatch(token) and lexists(join(folder, expanduser(token))):
+        if not ("/" in token or token.startswith(("~", "."))) or _UNKNOWN.fullmatch(token):
+            continue
+        place = join(folder, expanduser(token))
+        is_new = "/" in token and dirname(place) not in ("/", folder) and lexists(dirname(place))
+        if is_new or lexists(place):
             yield token
 
 

@@ -52,7 +52,7 @@ PATHS = {
     "protected": (
         ".git/hooks/pre-commit", "./.git/config", "src/../.git/hooks/post-checkout", "hooks/pre-push",
         ".github/workflows/new.yml", ".vscode/tasks.json", "AGENTS.md", ".husky/pre-commit", ".envrc",
-        "src/Jenkinsfile", "~/.local/share/sandbur/sandbur.db",
+        "src/Jenkinsfile", ".github", "~/.local/share/sandbur/sandbur.db",
     ),
     "outside": (
         "../outside/f", "/etc/passwd", "/tmp/new", "~/notes.txt", "out/f", "src/../../outside", "~", "..",
@@ -63,6 +63,7 @@ PATHS = {
 WAYS = ("{}", "'{}'", "{{{},b}}", "./././{}", "{}/.", "src/../{}")
 """Ways to write a path for the shell."""
 HARMLESS = lines(r"""
+tar czf x.tgz --exclude=.git src   rsync -a --exclude .git src dst   pytest --ignore=.venv tests
 git mv a b   git mv src/a.py src/b.py   git add .   git add -A src
 git commit -m "fix .env of /etc/passwd"   git commit -am 'about ~/.ssh/id_rsa'
 git checkout -b feature/x   git push origin HEAD:refs/heads/main   git log main..dev   git rebase HEAD~3
