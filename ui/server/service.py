@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...agent.sdk.agent import Agent
+from ...state.errors import StoreError
+from ...state.maintenance.writing_check import check_writing
 from ...state.store.access_tokens import AuditTrail
 from ...state.store.sessions.deaths import count_parked
 from ...state.store.sessions.workload import count_workload
@@ -21,6 +23,7 @@ from .session_runner import SessionRunner
 from .streams.session_feed import SessionFeeds
 
 MOST_STREAMS = 2000
+_WRITABLE_S = 5.0
 _BUCKETS_S = (0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
 
 
@@ -100,6 +103,8 @@ class Service:
     """Held while a session is replayed."""
     mcp: asyncio.Future[Any] | None = None
     """The server for MCP requests; None before the first request."""
+    _writing_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _written_until: float = 0.0
     closers: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
     """Functions that are called when the server ends."""
     _stores: dict[str, Store] = field(default_factory=dict[str, Store])
@@ -128,6 +133,21 @@ class Service:
             raise RequestRefused(
                 503, "too_many_streams", f"The server has {self.most_streams} streams already."
             )
+
+    async def require_writable(self) -> None:
+        """Raise `RequestRefused` if the store cannot be written, as on a full disk.
+
+        Anybody may ask for it, so it writes something only now and then.
+        """
+        async with self._writing_lock:
+            if time.monotonic() < self._written_until:
+                return
+            try:
+                await asyncio.to_thread(check_writing, self.store)
+            except (StoreError, OSError) as error:
+                reason = error.strerror if isinstance(error, OSError) else str(error.__cause__ or "it failed")
+                raise RequestRefused(503, "store", f"The store cannot be written: {reason}.") from None
+            self._written_until = time.monotonic() + _WRITABLE_S
 
     async def read_gauges(self) -> dict[str, tuple[str, float]]:
         """Return the numbers that are read when somebody asks for the metrics."""

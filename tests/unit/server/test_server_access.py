@@ -14,6 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.network.sandbur_server import RunningServer, serve
+from support.tools import small_disk
+from support.waiting import wait_for
 
 from sandbur.state.databases.database import insert
 from sandbur.state.store.access_tokens import SCOPES, AccessToken, AuditEntry, AuditTrail, Scope, TokenTable
@@ -330,3 +332,18 @@ def test_a_server_with_a_wrong_flag_does_not_start(
     assert (ended.returncode, ended.stdout) == (code, "")
     assert sentence in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
+
+
+@small_disk.needs_root
+def test_a_server_whose_disk_is_full_is_not_ready_but_healthy(tmp_path: Path) -> None:
+    with small_disk.mount_small_disk(tmp_path / "served", "8M") as home, serve(home) as running:
+        ask = running.ask
+        assert ask("GET", "/readyz", token="").status == 200
+        filler = small_disk.fill(home, 0)
+        wait_for(lambda: ask("GET", "/readyz", token="").status == 503)
+        error = ask("GET", "/readyz", token="").json["error"]
+        assert (error["type"], "full" in error["message"] or "space" in error["message"]) == ("store", True)
+        assert str(home) not in error["message"]
+        assert ask("GET", "/healthz", token="").status == 200
+        filler.unlink()
+        wait_for(lambda: ask("GET", "/readyz", token="").status == 200)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from errno import ENOSPC
 from pathlib import Path
-from tempfile import TemporaryFile
 
 from ....actions.workspace.paths import format_count, format_size
 from ....agent.config.settings import Settings
@@ -16,6 +14,7 @@ from ....agent.runtime.cleanup import size_of, strays
 from ....state.errors import SandburError
 from ....state.maintenance.damaged_rows import DamagedRow, find_damaged_rows
 from ....state.maintenance.verify import Breach, audit_all
+from ....state.maintenance.writing_check import try_room
 from ....state.store.seals import find_key, key_path, name_maker
 from ....state.store.sessions.sealed_limits import list_changed_limits, make_limit_error
 from ....state.store.sessions.session_rows import list_due_runs
@@ -29,8 +28,6 @@ from ..sessions.verify import breach_line
 from .installation_checks import Finding
 
 _MOST_NAMED = 5
-_ROOM_BYTES = 256 * 1024
-"""The size of a test write: about what a few steps of a run need."""
 _SQLITE = "sqlite:///"
 
 
@@ -145,7 +142,7 @@ def _check_writing(store: Store, settings: Settings) -> Iterator[Finding]:
     if settings.store.startswith(_SQLITE):
         folder = Path(settings.store.removeprefix(_SQLITE)).parent
         try:
-            _try_folder(folder)
+            try_room(store)
         except OSError as error:
             problem = f"{folder} cannot be written: {error.strerror}."
             quoted = shlex.quote(str(folder))
@@ -159,14 +156,6 @@ def _look_at(settings: Settings) -> str:
         return ""
     quoted = shlex.quote(settings.store.removeprefix(_SQLITE))
     return f"ls -ld {quoted}; df -h {quoted}"
-
-
-def _try_folder(folder: Path) -> None:
-    """Write a temporary file without a name. Raises `OSError` if the folder cannot be written."""
-    with TemporaryFile(dir=folder) as file:
-        file.write(bytes(_ROOM_BYTES))
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _dead_runs(store: Store) -> Iterator[Finding]:

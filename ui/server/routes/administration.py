@@ -22,7 +22,7 @@ async def check_health(request: ApiRequest) -> forms.HealthAnswer:
 
 
 async def check_readiness(request: ApiRequest) -> forms.HealthAnswer:
-    """Answer that the store can be read, that a worker runs and that the server is not draining."""
+    """Answer that the store can be read and written, that a worker runs and that the server is not ending."""
     if request.service.feeds.is_draining:
         raise RequestRefused(503, "draining", "The server ends.")
     await request.service.runner.require_worker()
@@ -31,6 +31,7 @@ async def check_readiness(request: ApiRequest) -> forms.HealthAnswer:
             await request.store.database.offload(lambda: request.store.database.query("SELECT 1"))
     except TimeoutError:
         raise RequestRefused(503, "store", f"The store did not answer within {_READY_S:g} s.") from None
+    await request.service.require_writable()
     return forms.HealthAnswer(status="ok")
 
 
