@@ -8,8 +8,11 @@ from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from rich import box
-from rich.markdown import CodeBlock, Markdown, MarkdownElement, TableElement
+from rich.containers import Renderables
+from rich.markdown import BlockQuote, CodeBlock, ListItem, Markdown, MarkdownElement, TableElement
+from rich.segment import Segment
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Span, Text
@@ -24,6 +27,9 @@ NARROW = 50
 _LEAST_CELL = 8
 """The least width of a column that is folded; with more columns a table is displayed as rows, too."""
 _INDENT = 2
+_LEAST_ROOM = 16
+"""Lists and quotes in fewer columns are not indented further."""
+_MOST_NESTED = 60
 _JOINED = re.compile(
     r"[\U0001f1e6-\U0001f1ff]{2}|.(?:[\u0300-\u036f\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff]|\u200d.)+"
 )
@@ -76,18 +82,60 @@ def _leave(place: int, joined: Sequence[tuple[int, int]]) -> int:
     return next((end for start, end in joined if start < place < end), place)
 
 
+class FlatListItem(ListItem):
+    """An item of a list, which is not indented where hardly any room is left."""
+
+    def render_bullet(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if options.max_width >= _LEAST_ROOM:
+            yield from super().render_bullet(console, options)
+        else:
+            yield from self._render_below("•", console, options)
+
+    def render_number(
+        self, console: Console, options: ConsoleOptions, number: int, last_number: int
+    ) -> RenderResult:
+        if options.max_width >= _LEAST_ROOM:
+            yield from super().render_number(console, options, number, last_number)
+        else:
+            yield from self._render_below(f"{number}", console, options)
+
+    def _render_below(self, sign: str, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Segment(f"{sign}\n")
+        yield from _render_rows(self.elements, console, options)
+
+
+class FlatBlockQuote(BlockQuote):
+    """A quote, which is not indented where hardly any room is left."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if options.max_width >= _LEAST_ROOM:
+            yield from super().__rich_console__(console, options)
+        else:
+            yield from _render_rows(self.elements, console, options)
+
+
+def _render_rows(elements: Renderables, console: Console, options: ConsoleOptions) -> RenderResult:
+    for line in console.render_lines(elements, options):
+        yield from line
+        yield Segment.line()
+
+
 class FoldingMarkdown(Markdown):
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
         "table_open": FoldedTable,
         "fence": FoldedCode,
         "code_block": FoldedCode,
+        "list_item_open": FlatListItem,
+        "blockquote_open": FlatBlockQuote,
     }
 
 
 @cache
 def _parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+    # The parser leaves out what is nested more deeply.
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _MOST_NESTED})
+    parser.enable(["strikethrough", "table"])
     add_citation_rule(parser, "text")
     return parser
 
@@ -97,7 +145,17 @@ def make_markdown(text: str, code_theme: str, links: Links) -> Markdown:
     markdown = FoldingMarkdown("", hyperlinks=False, code_theme=code_theme)
     markdown.markup = text
     markdown.parsed = _parser().parse(text, {CITATIONS: links})
+    for token in markdown.parsed:
+        token.children = token.children and [_write_image(child) for child in token.children]
     return markdown
+
+
+def _write_image(token: Token) -> Token:
+    """Return a text with the words and the address of a picture in place of the picture."""
+    if token.type != "image":
+        return token
+    words = f"🌆 {token.content}".strip()
+    return Token("text", "", 0, content=f"{words} ({token.attrs.get('src', '')})")
 
 
 def _style_name(name: Text) -> Text:
