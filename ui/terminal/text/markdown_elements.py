@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, ClassVar
 
 from markdown_it import MarkdownIt
@@ -30,6 +31,8 @@ _INDENT = 2
 _LEAST_ROOM = 16
 """Lists and quotes in fewer columns are not indented further."""
 _MOST_NESTED = 60
+_MOST_ADDED = 30
+_PIPE, _LAST_PIPE = re.compile(r"(?<!\\)\|"), re.compile(r"(?<!\\)\|$")
 _JOINED = re.compile(
     r"[\U0001f1e6-\U0001f1ff]{2}|.(?:[\u0300-\u036f\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff]|\u200d.)+"
 )
@@ -145,9 +148,40 @@ def make_markdown(text: str, code_theme: str, links: Links) -> Markdown:
     markdown = FoldingMarkdown("", hyperlinks=False, code_theme=code_theme)
     markdown.markup = text
     markdown.parsed = _parser().parse(text, {CITATIONS: links})
+    if (wider := _widen_tables(text, markdown.parsed)) != text:
+        markdown.parsed = _parser().parse(wider, {CITATIONS: links})
     for token in markdown.parsed:
         token.children = token.children and [_write_image(child) for child in token.children]
     return markdown
+
+
+def _widen_tables(text: str, tokens: Sequence[Token]) -> str:
+    """Return a text whose tables have as many columns as their longest row.
+
+    The parser leaves out cells beyond the header, such as those after a `|` in a command.
+    """
+    lines = text.split("\n")
+    for at, token in enumerate(tokens):
+        if token.type != "table_open" or not token.map:
+            continue
+        first, end = token.map
+        names = takewhile(lambda one: one.type != "thead_close", islice(tokens, at, None))
+        columns = sum(one.type == "th_open" for one in names)
+        more = max(map(_count_cells, lines[first + 1 : end])) - columns
+        if 0 < more <= _MOST_ADDED:
+            lines[first] = _add_cells(lines[first], more, " ")
+            lines[first + 1] = _add_cells(lines[first + 1], more, "---")
+    return "\n".join(lines)
+
+
+def _count_cells(line: str) -> int:
+    line = line.strip("> \t")
+    return len(_PIPE.findall(line)) + 1 - line.startswith("|") - bool(_LAST_PIPE.search(line))
+
+
+def _add_cells(line: str, count: int, cell: str) -> str:
+    line = line.rstrip()
+    return f"{line}{'' if _LAST_PIPE.search(line) else '|'}{f'{cell}|' * count}"
 
 
 def _write_image(token: Token) -> Token:

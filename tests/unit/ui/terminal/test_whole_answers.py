@@ -117,12 +117,22 @@ def test_a_table_of_more_columns_than_fit_is_rows_of_names_and_values() -> None:
         "\n".join(f"{'>' * depth} quote{depth} 文字文字" for depth in range(1, 19)),
         "see ![a picture](https://x.example/a.png) and ![](https://x.example/b.png)",
         "| a | b |\n|---|---|\n| ![a picture](https://x.example/a.png) | [c](https://x.example/c) |",
+        "| command | what |\n|---|---|\n| `ls | wc -l` | counts 文字 |\n| x |",
+        "> a | b\n> --|--\n> c | d | e",
+        "- | a | b |\n  |---|---|\n  | c | d | e | f |",
     ],
-    ids=["lists", "numbers", "quotes", "pictures", "pictures in a table"],
+    ids=[
+        "lists",
+        "numbers",
+        "quotes",
+        "pictures",
+        "pictures in a table",
+        "pipes in cells",
+        "in a quote",
+        "in a list",
+    ],
 )
-def test_what_is_nested_deeply_and_the_addresses_of_pictures_are_on_the_screen(
-    answer: str, width: int
-) -> None:
+def test_what_parsers_leave_out_is_on_the_screen(answer: str, width: int) -> None:
     screen = render(answer, width)
     assert not count_visible(answer) - count_visible(screen) - Counter("1" * 18)
     assert max(map(cell_len, screen.split("\n"))) <= width
