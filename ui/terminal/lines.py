@@ -19,6 +19,7 @@ from ...state.calls import PendingCall
 from ...state.conversation.messages import parse_json_object
 from .terminal import Glyphs
 from .text.diffs import CONTEXT, Line, LineColors, cut, diff_text, number_diff, prepend
+from .text.plan_table import lay_out_plan
 from .text.sanitize import expose, lookalikes, one_line, plain
 from .text.times import ago, format_seconds, local_time
 from .text.wrap import hanging, wrap
@@ -67,6 +68,19 @@ def preview(tool: str, arguments: str, cwd: str) -> list[Line]:
         lines = list(_body(tool, arguments, parse_json_object(arguments) or {}, Path(cwd)))
     if lines is None:
         lines = list(_mark_lines("", arguments, "plain"))
+    return _warn_of_lookalikes(lines)
+
+
+def preview_plan(tool: str, arguments: str, cwd: str, room: int, bar: str) -> list[Line]:
+    """Return a proposed plan in `room` columns, with what it may do beside the steps."""
+    texts = list((parse_json_object(arguments) or {}).values())
+    if len(texts) != 1 or not isinstance(text := texts[0], str):
+        return preview(tool, arguments, cwd)
+    return _warn_of_lookalikes(list(lay_out_plan(text, room, bar)))
+
+
+def _warn_of_lookalikes(lines: list[Line]) -> list[Line]:
+    """Add a line about letters of other scripts that look like Latin ones."""
     if words := lookalikes("\n".join(text for _, text in lines)):
         lines.append(("caution", f"Careful, letters of other scripts: {', '.join(words[:5])}"))
     return lines

@@ -89,6 +89,29 @@ def parse_plan(text: str, compilers: Compilers) -> ApprovedPlan:
     )
 
 
+class PlanPart(NamedTuple):
+    """The goal or a step of a plan as it is written: its lines of text, and its entries by key."""
+
+    lines: Sequence[str]
+    entries: Sequence[tuple[str, str]]
+
+
+def outline_plan(text: str) -> tuple[PlanPart, Sequence[PlanPart]]:
+    """Return the goal and the steps of a plan as written, without judging what they name."""
+    parts: list[tuple[list[str], list[tuple[str, str]]]] = [([], [])]
+    for line in map(str.strip, text.split("\n")):
+        if found := _STEP.fullmatch(line):
+            parts.append(([found[1]], []))
+        elif len(parts) == 1 and (found := _GOAL.fullmatch(line)):
+            parts[0][0].append(found[1])
+        elif found := _ENTRY.fullmatch(line):
+            parts[-1][1].append((found[1].lower(), found[2]))
+        elif line:
+            parts[-1][0].append(line)
+    goal, *steps = (PlanPart(*part) for part in parts)
+    return goal, steps
+
+
 def _require_visible(line: str, number: int) -> None:
     """Raise `UnreadablePlan` for a line that a page or a screen may not show as it is read."""
     if not line.replace("\t", " ").isprintable():

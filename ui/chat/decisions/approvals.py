@@ -7,7 +7,7 @@ from ....actions.workspace.paths import format_count
 from ....agent.policy.approval_context import ApprovalContext
 from ....agent.session.decisions import make_decision
 from ....state.calls import CallDecision, PendingCall
-from ...terminal.lines import Line, change_lines, preview, title, tool_word
+from ...terminal.lines import Line, change_lines, preview, preview_plan, title, tool_word
 from ...terminal.text.sanitize import expose, one_line
 from .always import Always
 from .edit import BadEdit, EditForm, edit_text
@@ -142,6 +142,9 @@ class Approvals:
         self._questions.show(f"{heading}{count}", lines, title)
 
     def _body(self, call: PendingCall, about: ApprovalContext) -> list[Line]:
+        if about.is_plan and not about.problem:
+            room, bar = self._questions.room, self._renderer.glyphs.bar
+            return preview_plan(call.tool, call.arguments, self._cwd, room, bar)
         return [*preview(call.tool, call.arguments, self._cwd), *change_lines(about.changes)]
 
     def _cut(self, lines: list[Line], is_full: bool) -> list[Line]:

@@ -436,7 +436,7 @@ async def test_the_question_about_a_plan_asks_whether_to_begin_it(keys: PipeInpu
     (decision,) = await desk.answer(approvals.ask([call]), ("y",)) or []
     assert decision.approved
     shown = desk.out.getvalue()
-    for line in ("The model proposes a plan", "- runs: ls", "[y] yes, begin it"):
+    for line in ("The model proposes a plan", "1. Count the files", "│ runs    ls", "[y] yes, begin it"):
         assert line in shown
     assert "leads to" not in shown
 

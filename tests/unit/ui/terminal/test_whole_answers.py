@@ -4,6 +4,7 @@ from collections import Counter
 from io import StringIO
 from textwrap import indent
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -105,6 +106,36 @@ def test_a_table_of_more_columns_than_fit_is_rows_of_names_and_values() -> None:
     table = "\n".join(f"| {' | '.join(line)} |" for line in (names, ["---"] * 12, ["a word or two"] * 12))
     assert "name11: a word or two" in render(table, 80)
     assert "name11: " not in render(table.replace("a word or two", "x"), 120)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "\n".join(f"{'  ' * depth}- level{depth} 文字文字 /a/long/path/{depth}" for depth in range(18)),
+        "\n".join(f"{'   ' * depth}1. level{depth} 文字文字" for depth in range(18)),
+        "\n".join(f"{'>' * depth} quote{depth} 文字文字" for depth in range(1, 19)),
+        "see ![a picture](https://x.example/a.png) and ![](https://x.example/b.png)",
+        "| a | b |\n|---|---|\n| ![a picture](https://x.example/a.png) | [c](https://x.example/c) |",
+        "| command | what |\n|---|---|\n| `ls | wc -l` | counts 文字 |\n| x |",
+        "> a | b\n> --|--\n> c | d | e",
+        "- | a | b |\n  |---|---|\n  | c | d | e | f |",
+    ],
+    ids=[
+        "lists",
+        "numbers",
+        "quotes",
+        "pictures",
+        "pictures in a table",
+        "pipes in cells",
+        "in a quote",
+        "in a list",
+    ],
+)
+def test_what_parsers_leave_out_is_on_the_screen(answer: str, width: int) -> None:
+    screen = render(answer, width)
+    assert not count_visible(answer) - count_visible(screen) - Counter("1" * 18)
+    assert max(map(cell_len, screen.split("\n"))) <= width
 
 
 def test_an_emoji_of_several_code_points_is_whole_in_code() -> None:
