@@ -1,6 +1,6 @@
 """Compresses a history: replaces the older messages by a summary. The messages stay in the store."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -89,10 +89,14 @@ async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
         if is_asked:
             ports.emit(Notice("Nothing is old enough to be summarized."))
         return _hand_back(state, MAX_COMPRESSIONS)
-    summary, used = await _replacement_of(state, ports, older, int(window_bytes * _SUMMARY_SHARE))
-    opening = runtime_message(f"{_quote_essentials(state)}\n\n{summary}")
     lasting = _find_lasting(older, ports.toolbox, int(window_bytes * _LASTING_SHARE))
-    shorter = history.compact(opening, keep, lasting)
+    if is_asked and _compact(state, history, keep, lasting, "").size_bytes >= found.size_bytes:
+        # Not even an empty summary would make room, so no model is asked for one.
+        return _refuse_growth(state, ports)
+    summary, used = await _replacement_of(state, ports, older, int(window_bytes * _SUMMARY_SHARE))
+    shorter = _compact(state, history, keep, lasting, summary)
+    if is_asked and shorter.size_bytes >= found.size_bytes:
+        return {**_refuse_growth(state, ports), **state.add_usage(used)}
     kind = "truncate" if rules.kind == "truncate" else "summary"
     ports.emit(_describe_change(state, ports, kind, len(older), found, shorter))
     if is_asked:
@@ -106,6 +110,19 @@ async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
         **_hand_back(state, state.compressions + 1),
         **state.add_usage(used),
     }
+
+
+def _compact(
+    state: ApplicationState, history: Transcript, keep: int, lasting: Sequence[Message], summary: str
+) -> Transcript:
+    opening = runtime_message(f"{_quote_essentials(state)}\n\n{summary}")
+    return history.compact(opening, keep, lasting)
+
+
+def _refuse_growth(state: ApplicationState, ports: Ports) -> Changes:
+    """Leave the history as it is, because what would replace the older messages is no shorter."""
+    ports.emit(Notice("Nothing was changed: a summary would be longer than the messages that it replaces."))
+    return _hand_back(state, MAX_COMPRESSIONS)
 
 
 async def _replacement_of(

@@ -32,11 +32,11 @@ def one_of(names: Sequence[str]) -> OneOf:
     return OneOf(names)
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.7) -> str | None:
     """Return the most similar known word, or None if no word is similar."""
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(word, list(known), n=1, cutoff=0.7)), None)
+    return next(iter(get_close_matches(word, list(known), n=1, cutoff=cutoff)), None)
 
 
 def count(text: str) -> int:

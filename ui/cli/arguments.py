@@ -24,17 +24,6 @@ from .grammar import (
     parser_for,
 )
 
-INSTEAD = {
-    "init": "A folder needs no setup; Sandbur reads an AGENTS.md in it.",
-    "exec": 'To run without a chat: sandbur -p "..."',
-    "run": 'To run without a chat: sandbur -p "..."',
-    "login": "Set ANTHROPIC_API_KEY, OPENAI_API_KEY or the key of another provider, or start Ollama.",
-    "logout": "Keys are in the environment: unset ANTHROPIC_API_KEY or the key that is set.",
-    "models": "Name one with -m PROVIDER/MODEL; `sandbur doctor` says which is used.",
-    "upgrade": "`sandbur update` prints the command that installs a newer version.",
-}
-
-
 ELSEWHERE = {
     "--dangerously-skip-permissions": "-y",
     "--dangerously-bypass-approvals-and-sandbox": "-y",
@@ -163,9 +152,8 @@ def _refuse(parser: Parser, extra: list[str], prompt: str | None) -> NoReturn:
         hint = "A prompt of several words needs quotes; a command has no -p, -c or -r before it."
         raise UsageError(f"`{word}` is one word too many.", hint)
     if parser.prog == "sandbur" and prompt:
-        near = nearest(prompt, COMMANDS)
-        hint = f"Did you mean `{near}`?" if near else f"A prompt of several words needs quotes. {manual}"
-        hint = INSTEAD.get(prompt, hint)
+        meant = load(".ui.cli.lone_words:find_meant")(prompt)
+        hint = meant or f"A prompt of several words needs quotes. {manual}"
         raise UsageError(f"There is no command `{prompt}`.", hint)
     raise UsageError(f"`{word}` is one word too many.", manual)
 
@@ -190,7 +178,8 @@ def _refuse_both(pair: str, is_there: bool) -> None:
 def _read_lone_word(command: ChatCommand) -> Command:
     """Return the chat, or the command that a single word means, such as `version`.
 
-    Raises `UsageError` if the word looks like a misspelled command.
+    Raises `UsageError` if the word looks like a command of Sandbur, of the chat or of another agent, and
+    nobody at a terminal says that it is a message.
     """
     word = command.prompt
     is_message = command.print or command.continues or command.name != "chat"
@@ -201,9 +190,5 @@ def _read_lone_word(command: ChatCommand) -> Command:
         raise SystemExit(0)
     if word == "version":
         return command.but(version=True, prompt=None)
-    as_message = f"As a message: sandbur -- {word}"
-    if word in INSTEAD:
-        raise UsageError(f"There is no command `{word}`.", f"{INSTEAD[word]} {as_message}")
-    if near := nearest(word, COMMANDS):
-        raise UsageError(f"There is no command `{word}`; did you mean `{near}`?", as_message)
+    load(".ui.cli.lone_words:require_message")(word)
     return command

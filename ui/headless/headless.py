@@ -2,12 +2,11 @@
 
 import asyncio
 import select
-import stat
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from os import fstat, read
+from os import read
 from pathlib import Path
 
 from ...actions.ports.events import Event, RunFinished, RunStarted, find_notice, is_undecided
@@ -34,7 +33,7 @@ from ..terminal.drive import View, drive
 from ..terminal.lines import end_lines, waiting_lines
 from ..terminal.render import Renderer
 from ..terminal.standard_output import answer_stream
-from ..terminal.terminal import make_console, put, say
+from ..terminal.terminal import is_piped, make_console, put, say
 from ..terminal.text.sanitize import one_line, plain
 from .json_output import encode, make_failure, result_object, stream_object
 
@@ -76,7 +75,7 @@ def clean(text: str) -> str:
 
 
 def _read_piped(words: str | None, continues: bool) -> str:
-    if not _is_piped():
+    if not is_piped():
         return ""
     if words is None and not continues:
         return read_stdin()
@@ -85,14 +84,6 @@ def _read_piped(words: str | None, continues: bool) -> str:
         say("No input came from stdin, so it is ignored. `-p -` waits for input, `< /dev/null` gives none.")
         return ""
     return read_stdin()
-
-
-def _is_piped() -> bool:
-    try:
-        kind = fstat(0).st_mode
-    except OSError:
-        return False
-    return stat.S_ISFIFO(kind) or stat.S_ISREG(kind) or stat.S_ISSOCK(kind)
 
 
 def read_stdin(what: str = "prompt") -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import select
+import stat
 import sys
 import termios
 from collections.abc import Callable, Generator
@@ -106,6 +107,15 @@ def reader_has_gone() -> bool:
 def is_interactive() -> bool:
     """Return whether stdin and stdout are terminals."""
     return sys.stdin.isatty() and answer_stream().isatty()
+
+
+def is_piped() -> bool:
+    """Return whether stdin is a pipe, a socket or a file, and no terminal or device."""
+    try:
+        kind = os.fstat(0).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(kind) or stat.S_ISREG(kind) or stat.S_ISSOCK(kind)
 
 
 def make_console(file: TextIO) -> Console:

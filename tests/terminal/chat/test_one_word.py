@@ -1,5 +1,6 @@
 """A single word that sounds like a command of some other agent is not sent to the model unseen."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,11 @@ from support.commands.command import KEYS, Command
 from support.screens.tmux_window import Terminal
 
 from sandbur.state.errors import UsageError
-from sandbur.ui.cli.arguments import INSTEAD, parse
-from sandbur.ui.cli.grammar import COMMANDS
+from sandbur.ui.chat.slash.table import COMMANDS as SLASH_COMMANDS
+from sandbur.ui.cli.arguments import parse
+from sandbur.ui.cli.grammar import COMMANDS, command_class
+from sandbur.ui.cli.lone_words import INSTEAD
+from sandbur.ui.commands.review.trials.command import TRIAL_ACTIONS
 
 WORDS = ("init", "login", "logout", "models", "upgrade")
 
@@ -20,6 +24,45 @@ def test_a_command_of_other_agents_is_no_prompt(word: str) -> None:
             parse(words)
         assert caught.value.message == f"There is no command `{word}`."
         assert f"sandbur -- {word}" in caught.value.hint
+
+
+def list_words_like_commands() -> set[str]:
+    """Return every word that does something in the chat, behind a command, or in another agent."""
+    actions = {action for name in COMMANDS for action in command_class(name).ACTIONS}
+    slash = {name for one in SLASH_COMMANDS for name in (one.name, *one.aliases)}
+    return {*actions, *slash, *TRIAL_ACTIONS, *INSTEAD} - {*COMMANDS, "help", "version"}
+
+
+def test_no_word_that_sounds_like_a_command_is_sent_unasked() -> None:
+    accepted: list[str] = []
+    for word in list_words_like_commands():
+        for typed in (word, word.upper(), word + word[-1] if len(word) > 4 else word):
+            assert parse(["-p", typed]).prompt == typed
+            with suppress(UsageError):
+                parse([typed])
+                accepted.append(typed)
+    assert accepted == []
+
+
+def test_a_word_that_sounds_like_a_command_is_sent_after_one_question(terminal: Terminal) -> None:
+    terminal.start("undo -m demo")
+    terminal.see("[y/N]")
+    terminal.type("n")
+    terminal.see("exit=2")
+    assert "model call" not in terminal.screen()
+    terminal.start("undo -m demo")
+    terminal.see("[y/N]")
+    terminal.type("y")
+    terminal.see("model call")
+
+
+@pytest.mark.parametrize("words", [(), ("aply",), ("undoo",), ("show",), ("rm",)])
+def test_a_trial_without_a_task_is_none(tmp_path: Path, words: tuple[str, ...]) -> None:
+    command = Command(tmp_path)
+    ended = command.run("try", *words, "-m", "demo")
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert "sandbur try" in ended.err
+    assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.parametrize("word", [*WORDS, "help", "version", "sesions"])

@@ -1,6 +1,7 @@
 """Asks questions in the chat: the person answers with one of a few keys, or with a line of text."""
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,13 @@ QUIET_S = 0.15 + ESCAPE_S
 """A key is an answer if no other key follows for this long; otherwise it begins a word. The time contains the
 wait after Escape."""
 _CONFIRMS = "Enter confirms"
+_CONSENT = frozenset((
+    "y", "yes", "yes please", "yep", "yeah", "yup", "ok", "okay", "k", "sure", "fine", "go", "go ahead",
+    "do it", "please do", "approve", "approved", "allow", "accept", "confirm", "confirmed", "agreed", "ja",
+    "oui", "si", "sí", "sim", "да", "はい", "네", "是", "是的", "好", "好的", "好吧", "可以", "行", "嗯",
+    "对", "同意", "批准", "允许", "确认", "继续",
+))  # fmt: skip
+"""Lines of text that say yes, in lower case."""
 _NO_ANSWER = ("c-c", "<sigint>", "c-d", "escape")
 
 
@@ -293,9 +301,15 @@ class Questions:
     ) -> GivenAnswer:
         """Return the key of a choice, or a line of text. Raises `CommandTyped` if the line is a command.
 
-        A `safe` key answers at once, a `firm` key needs Enter.
+        A `safe` key answers at once, a `firm` key needs Enter. A word of consent is no message, and approves
+        nothing: the question is asked again.
         """
         answer = await self._ask(question, choices, text_means, firm, safe)
+        while _is_consent(answer.text):
+            self.renderer.lines(
+                [("yellow", f"  A word decides nothing. Press one of the keys {'/'.join(choices)}.")]
+            )
+            answer = await self._ask(question, choices, text_means, firm, safe)
         if is_command(answer.text) or parse_shell_command(answer.text) is not None:
             raise CommandTyped(answer.text)
         return answer
@@ -350,6 +364,11 @@ class Questions:
             return None
         finally:
             self._open = None
+
+
+def _is_consent(text: str) -> bool:
+    """Return whether a line of text only says yes, in one of the languages that people use here."""
+    return " ".join(re.findall(r"\w+", text.casefold())) in _CONSENT
 
 
 def _line_keys() -> KeyBindings:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from pathlib import Path
 from typing import Literal
 
@@ -20,19 +20,10 @@ from ....agent.config.settings import Settings
 from ....agent.runtime.version import VERSION
 
 _PACKAGES = ("apache-burr", "pydantic", "openai", "anthropic", "rich", "prompt_toolkit", "genai-prices")
-EXTRAS = {
-    "ui": "fastapi",
-    "mcp": "mcp",
-    "acp": "acp",
-    "web": "trafilatura",
-    "yaml": "yaml",
-    "postgres": "psycopg",
-    "mysql": "pymysql",
-    "otel": "opentelemetry.sdk",
-    "bedrock": "boto3",
-    "vertex": "google.auth",
-}
-"""Extra -> a module that the extra installs."""
+_REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)\s*(?:\[([^\]]*)\])?")
+_FOR_EXTRA = re.compile(r";.*\bextra == ['\"]([^'\"]+)['\"]")
+_FOR_DEVELOPERS = ("test", "dev")
+"""The extras that no user needs."""
 _PROGRAMS = (
     ("git", "git", "the model cannot use version control"),
     ("rg", "ripgrep", "grep and glob search in Python, slower"),
@@ -91,16 +82,39 @@ def _packages() -> Iterator[Finding]:
     yield Finding("good", "packages", ", ".join(found))
 
 
-def has_extra(name: str) -> bool:
+def has_extra(name: str, package: str = "sandbur") -> bool:
+    """Return whether all that an extra of a package needs is installed, by the metadata of the packages."""
+    found = [(line, _FOR_EXTRA.search(line)) for line in requires(package) or ()]
+    needed = {line: marker[0] for line, marker in found if marker is not None and marker[1] == name}
+    # What only some systems or versions need counts only if there is nothing else.
+    always = [line for line, marker in needed.items() if " and " not in marker]
+    return all(map(_is_installed, always)) if always else any(map(_is_installed, needed))
+
+
+def _is_installed(requirement: str) -> bool:
+    found = _REQUIREMENT.match(requirement)
+    assert found is not None, "metadata names a package"
     try:
-        return find_spec(EXTRAS[name]) is not None
-    except ModuleNotFoundError:
+        version(found[1])
+        extras = filter(None, (found[2] or "").split(","))
+        return all(has_extra(extra.strip(), found[1]) for extra in extras)
+    except PackageNotFoundError:
         return False
 
 
+def list_extras() -> list[str]:
+    """Return the names of all extras of this installation, by its metadata."""
+    found = metadata("sandbur").get_all("Provides-Extra") or []
+    return sorted(set(found) - set(_FOR_DEVELOPERS))
+
+
 def _extras() -> Finding:
-    there = [name for name in EXTRAS if has_extra(name)]
-    others = [name for name in EXTRAS if name not in there]
+    try:
+        known = list_extras()
+    except PackageNotFoundError:
+        return Finding("note", "extras", "not known: Sandbur is not installed as a package")
+    there = [name for name in known if has_extra(name)]
+    others = [name for name in known if name not in there]
     more = f"; not installed: {', '.join(others)}" if others else ""
     return Finding("good", "extras", f"{', '.join(there) or 'none'}{more}")
 

@@ -4,6 +4,7 @@ import os
 import signal
 import sqlite3
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from support.commands.command import Command
 from support.commands.killed import kill_in_command
+from support.places import ROOT
 from support.required import lacks
 from support.stores.databases import SERVERS, fresh_url
 from support.stores.tampering import add_behind
@@ -31,6 +33,17 @@ def change(command: Command, sql: str, *values: object) -> None:
     with sqlite3.connect(command.folder / "data" / "sandbur.db") as database:
         database.execute(sql, values)
     database.close()
+
+
+def test_every_extra_of_the_package_is_named(command: Command) -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    [line] = [line for line in command.run("doctor").out.splitlines() if " extras " in line]
+    there, _, others = line.partition("; not installed: ")
+    named = [*there.split("extras", 1)[1].replace(",", " ").split(), *others.replace(",", " ").split()]
+    assert set(named) - {"none"} == declared.keys() - {"test", "dev"}
+    assert len(named) == len(set(named))
+    # The development environment has both.
+    assert {"mcp", "otel"} <= set(there.replace(",", " ").split())
 
 
 def test_a_sound_store_is_called_intact(command: Command) -> None:

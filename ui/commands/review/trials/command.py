@@ -8,21 +8,30 @@ from typing import ClassVar
 
 from .....agent.config.settings import Overrides
 from .....state.errors import UsageError
-from ....cli.argument_types import count
+from ....cli.argument_types import count, nearest
 from ....cli.grammar import Example, flag, switch, word
+from ....terminal.terminal import is_piped
 from ...chat import ChatCommand
 
 BEGINS = "SANDBUR_TRIAL_BEGINS"
 """The environment variable that a process finds once if it begins the session of a trial."""
 OF_CHAT = "SANDBUR_TRIAL_OF_CHAT"
 """The environment variable with the id for the trial that a chat begins; the chat shows what it changed."""
-_ACTIONS = {
+TRIAL_ACTIONS = {
     "list": "managing.list_all",
     "diff": "managing.show_diff",
     "apply": "applying.apply",
     "undo": "applying.undo",
     "drop": "managing.drop",
 }
+_LIKE_ACTIONS = {
+    **dict.fromkeys(("ls", "status", "show-all", "history"), "list"),
+    **dict.fromkeys(("show", "changes", "review"), "diff"),
+    **dict.fromkeys(("accept", "keep", "merge", "commit"), "apply"),
+    **dict.fromkeys(("revert", "restore", "rollback"), "undo"),
+    **dict.fromkeys(("delete", "remove", "rm", "discard", "reject"), "drop"),
+}
+"""Words of other programs -> the action that means the same."""
 _MOST_ATTEMPTS = 20
 
 
@@ -60,7 +69,7 @@ class TryCommand(ChatCommand):
     @property
     def action(self) -> str:
         """The action instead of a task, or an empty text."""
-        return self.prompt if self.prompt in _ACTIONS else ""
+        return self.prompt if self.prompt in TRIAL_ACTIONS else ""
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -85,6 +94,7 @@ class TryCommand(ChatCommand):
             raise UsageError("--json belongs to `sandbur try list` and `sandbur try diff`.", hint)
         if self.yes and self.action not in ("apply", "undo", "drop"):
             raise UsageError("--yes belongs to `sandbur try apply`, `undo` and `drop`.")
+        self._check_task()
         self._check_conflict_flags()
         if self.action and self.is_several:
             raise UsageError("-n, --check and several models belong to a task.", "Leave them out.")
@@ -94,6 +104,21 @@ class TryCommand(ChatCommand):
             raise UsageError("--apply-best needs a check that finds the best attempt.", "Add --check CMD.")
         if self.is_several and self.prompt is None:
             raise UsageError("Several attempts need a TASK.", 'sandbur try "..." -n 3')
+
+    def _check_task(self) -> None:
+        """Raise `UsageError` if there is no task, or a single word that sounds like an action."""
+        if BEGINS in os.environ:
+            return
+        if self.prompt is None and not self.is_several and not is_piped():
+            raise UsageError(
+                "A trial needs a task.", 'sandbur try "..."; `sandbur try list` lists the trials'
+            )
+        word = (self.prompt or "").strip().lower()
+        if self.print or word in TRIAL_ACTIONS or " " in word:
+            return
+        if meant := _LIKE_ACTIONS.get(word) or nearest(word, TRIAL_ACTIONS):
+            hint = f"Did you mean `sandbur try {meant}`? A task of one word needs -p."
+            raise UsageError(f"`sandbur try` has no action `{word}`.", hint)
 
     def _check_conflict_flags(self) -> None:
         if (self.merge or self.skip_conflicts) and self.action != "apply":
@@ -112,7 +137,7 @@ class TryCommand(ChatCommand):
 
     async def run(self) -> int:
         if self.action:
-            return await self._load(_ACTIONS[self.action])(self)
+            return await self._load(TRIAL_ACTIONS[self.action])(self)
         if (trial_id := os.environ.pop(BEGINS, None)) is not None:
             return await super(TryCommand, self.but(session_id=trial_id)).run()
         return await self._load("attempts.run_attempts" if self.is_several else "running.run_task")(self)

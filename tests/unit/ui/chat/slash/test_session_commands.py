@@ -113,6 +113,22 @@ async def test_rules_are_listed_added_and_removed_for_the_session(tmp_path: Path
         assert desk.session.settings.deny == ("write_file",)
 
 
+@pytest.mark.parametrize(
+    ("second", "summary", "requests"), [("two", "unread", 3), ("two " * 120, "A long summary. " * 300, 4)]
+)
+async def test_a_compression_that_would_not_shorten_says_so_and_changes_nothing(
+    tmp_path: Path, second: str, summary: str, requests: int
+) -> None:
+    model = ScriptedModel("one", second, "three", summary)
+    async with slash_desk(tmp_path, model) as desk:
+        await said(desk, "hi", "you", "there")
+        before = list(desk.session.state.chat_history)
+        await desk.type("/compact")
+        assert "Nothing was changed: a summary would be longer" in desk.read_output()
+        assert list(desk.session.state.chat_history) == before
+        assert len(model.requests) == requests
+
+
 async def test_a_compression_is_recorded_and_taken_back(tmp_path: Path) -> None:
     model = ScriptedModel("one", "two " * 500, "three", "SUMMARY", "after", "four")
     async with slash_desk(tmp_path, model) as desk:

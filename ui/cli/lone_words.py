@@ -1,0 +1,84 @@
+"""Recognizes a single word that sounds like a command: as a message to a model it would only cost money."""
+
+from ...state.errors import UsageError
+from ..chat.slash.table import COMMANDS as SLASH_COMMANDS
+from ..chat.slash.table import find
+from ..commands.review.trials.command import TRIAL_ACTIONS
+from ..commands.review.trials.report import confirm
+from ..terminal.terminal import is_interactive
+from ..terminal.text.sanitize import one_line
+from .argument_types import nearest
+from .grammar import COMMANDS, command_class
+
+_MOST_NAMED = 3
+_LOGIN = "Set ANTHROPIC_API_KEY, OPENAI_API_KEY or the key of another provider, or start Ollama."
+_NO_CHAT = 'To run without a chat: sandbur -p "..."'
+_GO_ON = "To go on with a session: sandbur -c, or sandbur -r ID."
+_LIST = "To list the sessions: sandbur sessions list."
+INSTEAD = {
+    "init": "A folder needs no setup; Sandbur reads an AGENTS.md in it.",
+    "exec": _NO_CHAT,
+    "run": _NO_CHAT,
+    "ask": _NO_CHAT,
+    "login": _LOGIN,
+    "auth": _LOGIN,
+    "setup-token": _LOGIN,
+    "logout": "Keys are in the environment: unset ANTHROPIC_API_KEY or the key that is set.",
+    "models": "Name one with -m PROVIDER/MODEL; `sandbur doctor` says which is used.",
+    "upgrade": "`sandbur update` prints the command that installs a newer version.",
+    "install": "`sandbur update` prints the command that installs a newer version.",
+    "uninstall": "Use the program that installed it, such as pipx or uv.",
+    "continue": _GO_ON,
+    "session": _LIST,
+    "history": _LIST,
+    "ls": _LIST,
+    "chat": "`sandbur` alone begins a chat.",
+    "start": "`sandbur` alone begins a chat.",
+    "web": "`sandbur serve` has the chat in a browser, `sandbur ui` the runs.",
+    "server": "`sandbur serve` has the chat in a browser, `sandbur ui` the runs.",
+    "apply-patch": "To apply what a trial changed: sandbur try apply.",
+    "plugin": "`sandbur doctor` lists the extensions.",
+    "extensions": "`sandbur doctor` lists the extensions.",
+    "settings": "`sandbur config list` lists the settings.",
+}
+"""Commands of other agents -> what Sandbur has instead."""
+
+
+def require_message(word: str) -> None:
+    """Raise `UsageError` for a word that sounds like a command, unless a person says that it is a message."""
+    meant = find_meant(word)
+    if meant is None:
+        return
+    unknown = f"There is no command `{word}`."
+    if is_interactive() and confirm(one_line(f"{unknown} {meant} Send `{word}` to the model as a message?")):
+        return
+    raise UsageError(unknown, f"{meant} As a message: sandbur -- {word}")
+
+
+def find_meant(word: str) -> str | None:
+    """Return a sentence with what a person probably meant by a word that is no command; None if it sounds
+    like none."""
+    name = word.lower()
+    if name in INSTEAD:
+        return INSTEAD[name]
+    ways = _list_ways(name)
+    if not ways:
+        slash = (typed for one in SLASH_COMMANDS for typed in (one.name, *one.aliases))
+        known = [*COMMANDS, *INSTEAD, *TRIAL_ACTIONS, *slash]
+        near = nearest(name, known) or nearest(name, _list_actions(), 0.8)
+        if near in INSTEAD:
+            return INSTEAD[near]
+        ways = [f"`{near}`"] if near in COMMANDS else _list_ways(near or "")
+    return f"Did you mean {' or '.join(ways)}?" if ways else None
+
+
+def _list_actions() -> list[str]:
+    return [action for command in COMMANDS for action in command_class(command).ACTIONS]
+
+
+def _list_ways(name: str) -> list[str]:
+    """Return the commands with an action of this name, and the slash command, each in code quotes."""
+    found = [f"`sandbur try {name}`"] if name in TRIAL_ACTIONS else []
+    found += [f"`sandbur {command} {name}`" for command in COMMANDS if name in command_class(command).ACTIONS]
+    slash = find(name)
+    return [*found[:_MOST_NAMED], *([f"`/{slash.name}` in a chat"] if slash else [])]
