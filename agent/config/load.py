@@ -69,6 +69,11 @@ def check_store_url(text: str, source: str, error: type[SandburError]) -> str:
         return _check_server_url(text, source, error)
     if find_registered(text) is not None or re.fullmatch(r"memory:[\w.-]*", text):
         return text
+    if name == "memory":
+        raise error(
+            f"{source}: the name of a store in memory has a character that it may not have.",
+            "Write memory: or memory:NAME, with letters, digits and any of - _ .",
+        )
     path = text.removeprefix(_SQLITE)
     if name != "sqlite" or path == text:
         what = f"`{name}:`" if name and name != "sqlite" else "this"

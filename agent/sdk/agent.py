@@ -16,7 +16,7 @@ from ...actions.ports.events import Event
 from ...actions.turn.flows.flow import Flow
 from ...state.application import ExecutionMode
 from ...state.conversation.messages import UserContent
-from ...state.errors import WrongType
+from ...state.errors import UsageError, WrongType
 from ...state.session import Effort, SandboxWish
 from ..extensions.extension import load
 from ..extensions.middleware.agent_hooks import HasHooks
@@ -59,7 +59,7 @@ from .runs.rules import OutputValidator, RunRules, split_instructions
 from .runs.stream import EventStream, StreamedRun
 from .runs.trial_runs import RunsTrials
 from .session import AgentSession
-from .stored_sessions import SessionArguments
+from .stored_sessions import SessionArguments, read_session_id
 
 if TYPE_CHECKING:
     from ..extensions.middleware.middleware import Middleware
@@ -335,7 +335,7 @@ class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT
         The arguments are those of `run`.
         """
         request = make_request(output, options)
-        session_id = options.get("session_id")
+        session_id = read_session_id(options.get("session_id"))
         return EventStream(
             lambda run: self._stream_events(run, message, request, options),
             lambda run: self._open.begin_stream(run, session_id),
@@ -353,6 +353,12 @@ class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT
         """
         self._rules.validators.append(OutputValidator(function))
         return function
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Agent[OutputT]:
+        raise UsageError(
+            "An agent cannot be copied deeply: its model, store and tools hold connections.",
+            "Write agent.clone(...), which shares them.",
+        )
 
     def clone(self, **changes: Unpack[AgentArguments]) -> Agent[OutputT]:
         """Return another agent with the arguments of this one, except the changed ones.

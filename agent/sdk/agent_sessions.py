@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self
+from uuid import UUID
 
 from typing_extensions import Unpack
 
@@ -21,7 +22,15 @@ from .runs.request import RunArguments, list_observed
 from .runs.result import OutputT, RunResult
 from .runs.rules import RunRules
 from .session import AgentSession
-from .stored_sessions import Opening, SessionArguments, SessionInfo, SessionQuery, list_sessions, load_history
+from .stored_sessions import (
+    Opening,
+    SessionArguments,
+    SessionInfo,
+    SessionQuery,
+    list_sessions,
+    load_history,
+    require_session_id,
+)
 
 
 class HasSessions(Generic[OutputT]):
@@ -43,7 +52,7 @@ class HasSessions(Generic[OutputT]):
 
     def session(
         self,
-        session_id: str | None = None,
+        session_id: str | UUID | None = None,
         *,
         variables: Mapping[str, str] | None = None,
         deps: Any = None,
@@ -62,7 +71,7 @@ class HasSessions(Generic[OutputT]):
 
     async def approve(
         self,
-        session_id: str,
+        session_id: str | UUID,
         *call_ids: str,
         arguments: str | Mapping[str, Any] | None = None,
         record_only: bool = False,
@@ -75,7 +84,7 @@ class HasSessions(Generic[OutputT]):
 
     async def deny(
         self,
-        session_id: str,
+        session_id: str | UUID,
         *call_ids: str,
         reason: str = "",
         record_only: bool = False,
@@ -87,7 +96,7 @@ class HasSessions(Generic[OutputT]):
 
     async def settle(
         self,
-        session_id: str,
+        session_id: str | UUID,
         call_id: str,
         outcome: Settlement,
         result: str = "",
@@ -100,11 +109,11 @@ class HasSessions(Generic[OutputT]):
 
     @asynccontextmanager
     async def _stored_session(
-        self, session_id: str, options: RunArguments
+        self, session_id: str | UUID, options: RunArguments
     ) -> AsyncGenerator[AgentSession[OutputT]]:
         """Open an existing session; raises `SessionNotFound`."""
         async with self:
-            await asyncio.to_thread(self._open.store.index.settings, session_id)
+            await asyncio.to_thread(self._open.store.index.settings, require_session_id(session_id))
             async with self.session(session_id, deps=options.get("deps")) as session:
                 yield session
 
@@ -135,18 +144,18 @@ class HasSessions(Generic[OutputT]):
             async for each in found:
                 yield each
 
-    async def history(self, session_id: str) -> tuple[Message, ...]:
+    async def history(self, session_id: str | UUID) -> tuple[Message, ...]:
         """Return the main history of a stored session; raises `SessionNotFound`."""
         async with self:
-            return await asyncio.to_thread(load_history, self._open.store, session_id)
+            return await asyncio.to_thread(load_history, self._open.store, require_session_id(session_id))
 
-    async def observe(self, session_id: str, message: str | Iterable[str]) -> None:
+    async def observe(self, session_id: str | UUID, message: str | Iterable[str]) -> None:
         """Add a message, or many in one transaction, to the history of a session without a reply.
 
         All of them are stored when this returns, or none. If the session is open elsewhere, its next model
         call contains them. An unknown session is created.
         """
-        texts = list_observed(message)
+        texts, session_id = list_observed(message), require_session_id(session_id)
         async with self:
             if (session := self._open.find(session_id)) is not None:
                 await session.observe(*texts)
@@ -157,21 +166,22 @@ class HasSessions(Generic[OutputT]):
                     return
             await self._open.runtime.leave_messages(session_id, "observe", *texts)
 
-    async def steer(self, session_id: str, message: str) -> None:
+    async def steer(self, session_id: str | UUID, message: str) -> None:
         """Send a message to the run of a session, here or in another process, also to a sub-agent that works.
 
         It is stored when this returns. The next model call contains it; without a run, the next run does.
         """
+        session_id = require_session_id(session_id)
         async with self:
             if (session := self._open.find(session_id)) is not None:
                 await session.inbox.steer(message)
             else:
                 await self._open.runtime.leave_messages(session_id, "steer", message)
 
-    async def delete(self, session_id: str) -> None:
+    async def delete(self, session_id: str | UUID) -> None:
         """Delete a session with its sub-agents from the store; raises `SessionNotFound` or `SessionHeld`."""
         async with self:
-            await asyncio.to_thread(self._open.store.delete, session_id)
+            await asyncio.to_thread(self._open.store.delete, require_session_id(session_id))
 
     async def __aenter__(self) -> Self:
         """Keep the store and the connections open until the end of the block."""

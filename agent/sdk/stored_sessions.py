@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from typing import Any, Self, cast
+from uuid import UUID
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -200,10 +201,14 @@ class Opening:
 
     @classmethod
     def of(
-        cls, session_id: str | None, variables: Mapping[str, str] | None, deps: Any, given: Mapping[str, Any]
+        cls,
+        session_id: str | UUID | None,
+        variables: Mapping[str, str] | None,
+        deps: Any,
+        given: Mapping[str, Any],
     ) -> Self:
         """Return the opening with the labels in `given`; raises `WrongType` for values that are not texts."""
-        return cls(session_id, variables, deps, _read_labels(given))
+        return cls(read_session_id(session_id), variables, deps, _read_labels(given))
 
     async def open(self, runtime: Runtime, session_id: str) -> Session:
         """Return the session of this id, and create it if it does not exist; raises `SandburError`."""
@@ -223,3 +228,18 @@ class Opening:
                     f"Session {session_id} does not belong to the {name} {self.labels[name]!r}.",
                     "A session keeps the app and the user with which it began.",
                 )
+
+
+def read_session_id(given: Any) -> str | None:
+    """Return the id of a session as a text; a `uuid.UUID` is one, too. Raises `WrongType` for another
+    value."""
+    if given is None or isinstance(given, str):
+        return given
+    if isinstance(given, UUID):
+        return str(given)
+    raise WrongType(f"`session_id` takes a text or a uuid.UUID, not {given!r}.", "Write session_id=str(...).")
+
+
+def require_session_id(given: Any) -> str:
+    """Return the id of a stored session as a text; raises `WrongType` for anything else."""
+    return read_session_id("" if given is None else given) or ""

@@ -12,8 +12,6 @@ from ..databases.database import Database, Statement
 from ..databases.schema import make_index_key
 from ..errors import UsageError
 from ..process.installation import make_install_command
-from .documents import TextHit
-from .ranking import fuse_ranks
 from .words import digest_text
 
 MOST_DIMENSIONS = 8192
@@ -182,14 +180,3 @@ def load_numpy() -> Any:
             "Vectors need numpy 2 or newer.", f"Install it: {make_install_command('embeddings')}"
         )
     return numpy
-
-
-def fuse_hits(
-    hits: Sequence[TextHit], neighbors: Sequence[Neighbor], limit: int = 10, vector_weight: float = 2.0
-) -> list[tuple[str, float]]:
-    """Return the ids of what was found by words and by vectors, the best one first, with scores from 0 to 1.
-
-    They are fused by their reciprocal ranks. With a strong model, vectors deserve more weight than words.
-    """
-    orders = [(1.0, [hit.id for hit in hits]), (vector_weight, [one.id for one in neighbors])]
-    return fuse_ranks(orders)[:limit]

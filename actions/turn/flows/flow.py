@@ -217,7 +217,8 @@ def flow(name: str = "", **options: Any) -> Callable[[Callable[..., Any]], Flow]
         raise UsageError("@flow takes options.", 'Write @flow(prefix="order") above the function.')
 
     def decorate(function: Callable[..., Any]) -> Flow:
-        description = options.pop("description", "") or (function.__doc__ or "").strip().partition("\n")[0]
-        return Flow(name or function.__name__, run=function, description=description, **options)
+        own = (function.__doc__ or "").strip().partition("\n")[0]
+        described = {**options, "description": options.get("description") or own}
+        return Flow(name or function.__name__, run=function, **described)
 
     return decorate

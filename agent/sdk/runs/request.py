@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, cast
+from uuid import UUID
 
 from typing_extensions import TypedDict, TypeForm
 
@@ -40,7 +41,7 @@ class RunArguments(TypedDict, total=False):
 class NewRunArguments(RunArguments, SessionArguments, total=False):
     """The keyword arguments of a run that also opens its session."""
 
-    session_id: str | None
+    session_id: str | UUID | None
 
 
 _KNOWN = frozenset(NewRunArguments.__annotations__)

@@ -165,8 +165,21 @@ def result_of(
         duration_ms=finished.duration_ms,
         error=finished.error,
         exit_code=finished.exit_code,
-        hint=finished.hint,
+        hint=finished.hint or _suggest_decision(finished),
         notices=tuple(notices),
         children=tuple(children),
         agent=finished.agent or agent,
+    )
+
+
+def _suggest_decision(finished: RunFinished) -> str:
+    """Return how to go on with calls that wait for approval; empty if none does."""
+    waiting = [one for one in finished.pending if one.kind == "approval"]
+    if not waiting:
+        return ""
+    tool = waiting[0].tool
+    return (
+        f"{tool} waits for approval: call session.approve(), or run(..., on_approval=...) with a function"
+        f' that decides. It runs without a question with the rule allow=["{tool}"] or, if it only reads, as'
+        ' @tool(effect="read").'
     )

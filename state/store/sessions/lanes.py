@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 CHANNEL = "sandbur_work"
 """The channel of the hints that a session waits for a worker, or is to stop."""
-LOWEST_PRIORITY, USUAL_PRIORITY, HIGHEST_PRIORITY = 0, 5, 9
+LOWEST_PRIORITY, HIGHEST_PRIORITY = 0, 9
 _LABEL = re.compile(r"[A-Za-z0-9_.:@/-]{1,64}")
 _MOST_NEEDS_CHARS = 90
 _MOST_AGENT_CHARS, _AGENT_START_CHARS = 128, 80

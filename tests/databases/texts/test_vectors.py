@@ -12,8 +12,8 @@ from support.stores.databases import EVERY_STORE, fresh_url
 
 from sandbur.state.databases.database import Database, open_database
 from sandbur.state.errors import UsageError
-from sandbur.state.search.documents import DocumentIndex, IndexedText, TextHit
-from sandbur.state.search.vectors import Neighbor, StoredVector, VectorIndex, VectorModel, fuse_hits
+from sandbur.state.search.documents import DocumentIndex, IndexedText
+from sandbur.state.search.vectors import StoredVector, VectorIndex, VectorModel
 
 MODEL = VectorModel("small", 48)
 
@@ -77,16 +77,6 @@ def test_other_processes_see_what_was_added_replaced_and_removed(database: Datab
     assert set(reader.list_digests()) == {"v1"}
     database.commit(texts.remove("a", ["v0", "v1"]))
     assert reader.search(one.values) == []
-
-
-def test_words_and_vectors_are_fused_by_their_weighted_ranks() -> None:
-    hits = [TextHit("words", 1.0, 1.0), TextHit("both", 0.9, 0.5)]
-    neighbors = [Neighbor("both", 0.9), Neighbor("vectors", 0.8)]
-    ranked = fuse_hits(hits, neighbors)
-    assert [id for id, _ in ranked] == ["both", "vectors", "words"]
-    assert 0.98 < ranked[0][1] < 1
-    assert fuse_hits(hits, [])[0][0] == "words"
-    assert fuse_hits(hits, neighbors, limit=1) == ranked[:1]
 
 
 def test_without_numpy_vectors_are_refused_with_one_sentence() -> None:

@@ -98,7 +98,18 @@ class BaseVectors:
                 f"{self._embedder.name} returned {len(vectors)} vectors for {len(texts)} texts.",
                 "Correct `embed`.",
             )
+        self._require_sizes(vectors)
         return vectors
+
+    def _require_sizes(self, vectors: Sequence[Sequence[float]]) -> None:
+        """Raise `UsageError` unless all vectors have the length that the embedder states."""
+        stated = self._embedder.dimensions or (len(vectors[0]) if vectors else 0)
+        wrong = next((len(one) for one in vectors if len(one) != stated), None)
+        if wrong is not None:
+            raise UsageError(
+                f"{self._embedder.name} returned a vector of {wrong} numbers; its vectors have {stated}.",
+                "Correct `embed`, or `dimensions`.",
+            )
 
     def _open_index(self, base: StoredBase, dimensions: int) -> VectorIndex:
         if base.collection not in self._indexes:

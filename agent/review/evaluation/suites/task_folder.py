@@ -20,7 +20,6 @@ _TURNS = "turns"
 _TEST = Path("tests", "test.sh")
 _IMAGE = ("Dockerfile", "docker-compose.yaml", "docker-compose.yml")
 ENVIRONMENT = "environment"
-SOLUTION = Path("solution", "solve.sh")
 SCRIPT = Path("solution", "script.json")
 _MOST_BYTES = 10_000_000
 _PARTS = f"A task is a folder with {RECORD}, {_INSTRUCTION} and {_TEST}."

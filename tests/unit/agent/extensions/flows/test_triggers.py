@@ -71,6 +71,22 @@ def test_a_decorated_function_is_a_flow() -> None:
     assert (double.name, double.kind, double.description) == ("double", "tool", "Double a text.")
 
 
+def test_a_decorator_of_flows_gives_every_function_all_of_its_options() -> None:
+    make = flow(prefix="double", description="Double.", priority=3)
+
+    def one(rest: str) -> str:
+        return rest * 2
+
+    def other(rest: str) -> str:
+        """Say it twice."""
+        return f"{rest} {rest}"
+
+    made = [make(one), make(other), make(one)]
+    assert [(each.name, each.description, each.priority) for each in made] == [
+        ("one", "Double.", 3), ("other", "Double.", 3), ("one", "Double.", 3)
+    ]  # fmt: skip
+
+
 def answer(template: str, result: str, **values: str) -> str:
     return fill_answer(FlowMatch(name="f", kind="tool", why="", answer=template, values=values), result)
 
