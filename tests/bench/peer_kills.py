@@ -1,10 +1,12 @@
 """Kill an agent right after the effect of a tool, resume it as its documentation says, and count effects.
 
-Usage: python tests/bench/peer_kills.py. Nothing is required; what is missing is named in a line.
+Usage: python tests/bench/peer_kills.py [--frameworks]. What is missing is named in a line.
 
 * Sandbur runs in this Python; the other frameworks run where `SANDBUR_BENCH_PEERS` names a Python that has
   them, installed by `pip install langgraph langgraph-checkpoint-sqlite openai-agents deepagents
-  pydantic-ai-slim apache-burr`.
+  'pydantic-ai-slim[dbos]' apache-burr dbos 'psycopg[binary]'`. What is durable is
+  measured on PostgreSQL, too, if `SANDBUR_BENCH_POSTGRESQL` has the URL of a database. Temporal and Restate
+  need servers of their own, which are named if they are missing.
 * Terminal agents are killed in the middle of a shell command (`terminal_kills.py`): those on PATH or in the
   folder that `SANDBUR_BENCH_TOOLS` names, installed by
   `npm install @openai/codex @anthropic-ai/claude-code opencode-ai @qwen-code/qwen-code`.
@@ -14,11 +16,13 @@ Prints for each how often the effect happened, and what the resume printed or th
 
 import asyncio
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import version
@@ -218,6 +222,168 @@ def run_burr(folder: Path) -> str:
     return str(state["reply"])
 
 
+def launch_dbos(store: str) -> Any:
+    dbos = import_module("dbos")
+    # The version is that of the program's code; both processes have the same.
+    config = {"name": "pay", "system_database_url": store, "log_level": "CRITICAL", "run_admin_server": False}
+    dbos.DBOS(config=config)
+    return dbos
+
+
+def run_dbos(folder: Path) -> str:
+    """Its launch recovers the workflows of a process that died; the same workflow id then has the result."""
+    dbos = launch_dbos(f"sqlite:///{folder}/dbos.sqlite")
+
+    @dbos.DBOS.step()
+    def pay_invoice() -> str:
+        return pay(folder)
+
+    @dbos.DBOS.workflow()
+    def work() -> str:
+        pay_invoice()
+        return "It is paid."
+
+    dbos.DBOS.launch()
+    with dbos.SetWorkflowID("pay"):
+        return str(dbos.DBOS.start_workflow(work).get_result())
+
+
+def make_agent_on_dbos(tool: Callable[[], Any], calls: int) -> Any:
+    """Return an agent whose model calls are steps of DBOS; its model asks for the tool so many times."""
+    ai, messages = import_module("pydantic_ai"), import_module("pydantic_ai.messages")
+    functions, durable = (
+        import_module("pydantic_ai.models.function"),
+        import_module("pydantic_ai.durable_exec.dbos"),
+    )
+
+    def ask(history: list[Any], info: Any) -> Any:
+        done = sum(part.part_kind == "tool-return" for message in history for part in message.parts)
+        call = messages.ToolCallPart("pay_invoice", {}, f"call_{done}")
+        part = call if done < calls else messages.TextPart("It is paid.")
+        return messages.ModelResponse(parts=[part])
+
+    model = functions.FunctionModel(ask)
+    return ai.Agent(model, name="payer", tools=[tool], capabilities=[durable.DBOSDurability()])
+
+
+def run_agent_on_dbos(folder: Path, *, tool_is_step: bool) -> str:
+    dbos = launch_dbos(f"sqlite:///{folder}/dbos.sqlite")
+
+    async def pay_invoice() -> str:
+        """Pay the invoice."""
+        return pay(folder)
+
+    agent = make_agent_on_dbos(dbos.DBOS.step()(pay_invoice) if tool_is_step else pay_invoice, 1)
+
+    @dbos.DBOS.workflow()
+    async def work() -> str:
+        return str((await agent.run(GOAL)).output)
+
+    async def go_on() -> str:
+        dbos.DBOS.launch()
+        with dbos.SetWorkflowID("pay"):
+            handle = await dbos.DBOS.start_workflow_async(work)
+        return str(await handle.get_result())
+
+    return asyncio.run(go_on())
+
+
+def run_plain_tool_on_dbos(folder: Path) -> str:
+    return run_agent_on_dbos(folder, tool_is_step=False)
+
+
+def run_step_tool_on_dbos(folder: Path) -> str:
+    return run_agent_on_dbos(folder, tool_is_step=True)
+
+
+STEPS, FIRST_STEPS = 200, 50
+"""The durable steps of a measurement, and those before it."""
+
+
+def measure_dbos(store: str) -> float:
+    """Return the CPU time of one durable step, in ms."""
+    dbos = launch_dbos(store)
+
+    @dbos.DBOS.step()
+    def add(number: int) -> int:
+        return number + 1
+
+    @dbos.DBOS.workflow()
+    def work(steps: int) -> None:
+        for number in range(steps):
+            add(number)
+
+    dbos.DBOS.launch()
+    work(FIRST_STEPS)
+    began = time.process_time()
+    work(STEPS)
+    return (time.process_time() - began) * 1000 / STEPS
+
+
+def measure_agent_on_dbos(store: str) -> float:
+    """Return the CPU time of a turn with one tool, whose model call and tool are steps, in ms."""
+    dbos = launch_dbos(store)
+
+    async def pay_invoice() -> str:
+        """Pay the invoice."""
+        return "paid"
+
+    agent = make_agent_on_dbos(dbos.DBOS.step()(pay_invoice), 1)
+
+    @dbos.DBOS.workflow()
+    async def work() -> str:
+        return str((await agent.run(GOAL)).output)
+
+    async def run() -> float:
+        dbos.DBOS.launch()
+        for _ in range(5):
+            assert await work() == "It is paid."
+        began = time.process_time()
+        for _ in range(TURNS):
+            await work()
+        return (time.process_time() - began) * 1000 / TURNS
+
+    return asyncio.run(run())
+
+
+TURNS = 40
+
+
+def measure_sandbur(store: str) -> float:
+    """Return the CPU time of a turn with one tool: its model calls, approval, start and result, in ms."""
+    sandbur, testing = import_module("sandbur"), import_module("sandbur.testing")
+
+    @sandbur.tool
+    def pay_invoice() -> str:
+        """Pay the invoice."""
+        return "paid"
+
+    def ask(request: Any) -> Any:
+        has_result = any(True for message in request.messages for _ in message.tool_results)
+        return "It is paid." if has_result else testing.ToolCall("pay_invoice")
+
+    agent = sandbur.Agent(testing.ScriptedModel(ask), tools=[pay_invoice], mode="yolo", store=store)
+
+    async def run() -> float:
+        async with agent:
+            for _ in range(5):
+                assert (await agent.run(GOAL)).output == "It is paid."
+            began = time.process_time()
+            for _ in range(TURNS):
+                await agent.run(GOAL)
+            return (time.process_time() - began) * 1000 / TURNS
+
+    return asyncio.run(run())
+
+
+MEASURED: dict[str, tuple[str, Callable[[str], float]]] = {
+    "sandbur": ("a turn with one tool, in a session of its own", measure_sandbur),
+    "dbos": ("a step", measure_dbos),
+    "pydantic-ai-slim on dbos": ("a turn with one tool, in a workflow (3 steps)", measure_agent_on_dbos),
+}
+"""What is measured -> what the figure is of, and its function, which takes the URL of a store."""
+SERVERS = {"temporal": "Temporal", "restate-server": "Restate"}
+"""Programs without which a durable edition cannot be measured."""
 FRAMEWORKS: dict[str, Callable[[Path], str]] = {
     "sandbur": run_sandbur,
     "langgraph": run_langgraph,
@@ -225,8 +391,11 @@ FRAMEWORKS: dict[str, Callable[[Path], str]] = {
     "deepagents": run_deepagents,
     "pydantic-ai-slim": run_pydantic_ai,
     "apache-burr": run_burr,
+    "dbos": run_dbos,
+    "pydantic-ai-slim on dbos, a plain tool": run_plain_tool_on_dbos,
+    "pydantic-ai-slim on dbos, the tool as a step": run_step_tool_on_dbos,
 }
-"""Package -> the function that runs it; it goes on if the folder has a run already."""
+"""Package, perhaps on another one -> its function, which goes on if the folder has a run already."""
 
 
 TERMINAL_AGENTS = ("sandbur", "codex", "claude", "opencode", "qwen")
@@ -247,7 +416,28 @@ def kill_framework(name: str, python: str) -> str:
         effects = len((Path(folder) / "payments").read_text().splitlines())
         printed = (resumed.stdout or resumed.stderr).strip().splitlines()[-1]
         found, _, text = printed.partition(": ")
-        return f"{name} {found}: the effect happened {effects} times; {text}"
+        return f"{found}: the effect happened {effects} times; {text}"
+
+
+def name_versions(name: str) -> str:
+    """Return a name with the version of each package in it."""
+    return re.sub(r"sandbur|langgraph|openai-agents|deepagents|pydantic-ai-slim|apache-burr|dbos",
+                  lambda found: f"{found[0]} {version(found[0])}", name)  # fmt: skip
+
+
+def measure(name: str, python: str, kind: str) -> str:
+    """Return the line about the durable steps of one framework on a kind of store."""
+    what, _ = MEASURED[name]
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        store = f"sqlite:///{folder}/steps.db"
+        if kind != "SQLite" and not (store := os.environ.get("SANDBUR_BENCH_POSTGRESQL", "")):
+            return f"{name} on {kind}: SANDBUR_BENCH_POSTGRESQL names no database"
+        command = [python, "-P", "-W", "ignore", str(Path(__file__).resolve()), name, store]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        printed = ended.stdout.strip().splitlines()
+        if ended.returncode or not printed:
+            return f"{name} on {kind}: failed: {ended.stderr.strip().splitlines()[-1]}"
+        return f"{printed[-1]} for {what}, on {kind}"
 
 
 def kill_terminal_agent(name: str, tools: str) -> str:
@@ -270,8 +460,13 @@ def kill_terminal_agent(name: str, tools: str) -> str:
 
 def main() -> None:
     if len(sys.argv) == 3:
-        print(f"{version(sys.argv[1])}: {FRAMEWORKS[sys.argv[1]](Path(sys.argv[2]))}")
-        return
+        name, place = sys.argv[1:]
+        if name in MEASURED and "://" in place:
+            found = f"{MEASURED[name][1](place):.2f} ms of CPU time"
+        else:
+            found = FRAMEWORKS[name](Path(place))
+        print(f"{name_versions(name)}: {found}", flush=True)
+        os._exit(0)  # DBOS has threads that go on
     peers, tools = os.environ.get("SANDBUR_BENCH_PEERS", ""), os.environ.get("SANDBUR_BENCH_TOOLS", "")
     print("Killed right after the effect of a tool:")
     for name in FRAMEWORKS:
@@ -280,6 +475,15 @@ def main() -> None:
             kill_framework(name, python) if python else f"{name}: SANDBUR_BENCH_PEERS names no Python",
             flush=True,
         )
+    print("CPU time of what is durable:", flush=True)
+    for name in MEASURED:
+        python = sys.executable if name == "sandbur" else peers
+        for kind in ("SQLite", "PostgreSQL") if python else ():
+            print(measure(name, python, kind), flush=True)
+    for program, server in SERVERS.items():
+        print(f"{server}: {shutil.which(program) or f'{program} is not on PATH, so it is not measured'}")
+    if "--frameworks" in sys.argv:
+        return
     print("Killed in the middle of a shell command:")
     if (
         shutil.which(ALONE[0]) is None

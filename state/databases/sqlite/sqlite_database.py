@@ -377,8 +377,16 @@ class SqliteDatabase:
             if holder is None:
                 return "Another process holds it; try again when it has finished."
             return f"{holder} holds it. {holder.advice}"
+        if "malformed" in reason and self._has_damaged_index():
+            return f"Only an index is damaged. Rebuild it: {REBUILD}"
         known = (text for word, text in _ADVICE.items() if word in reason)
         return next(known, "Check the file and its folder with `sandbur doctor`.")
+
+    def _has_damaged_index(self) -> bool:
+        """Return whether indexes are damaged and all rows can be read."""
+        with suppress(sqlite3.Error, UnicodeDecodeError):
+            return bool(self._use_connection(name_damaged_indexes))
+        return False
 
     def _require_indexes(self) -> None:
         """Raise `StoreError` if a damaged index may hide the row that was not found."""

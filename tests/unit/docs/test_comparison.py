@@ -31,7 +31,8 @@ def test_every_command_of_the_page_is_a_program_that_exists() -> None:
 
 
 def test_each_measured_table_has_a_date_and_versions() -> None:
-    first, _, third = PAGE.split("\n## ")[1:4]
-    sections = (first, third)
+    first, _, *costs = PAGE.split("\n## ")[1:5]
+    sections = (first, *costs)
     assert all(re.search(r"\b2026-\d\d-\d\d, CPython 3\.11\.7\b", section) for section in sections)
     assert re.search(r"LangGraph \d+\.\d+\.\d+", first)
+    assert re.search(r"pydantic-ai \d+\.\d+\.\d+ on DBOS \d+\.\d+\.\d+", first)

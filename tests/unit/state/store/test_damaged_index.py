@@ -188,3 +188,20 @@ async def test_records_behind_an_index_that_cannot_be_followed_move_to_a_new_sto
     new = ("--store", f"sqlite:///{tmp_path}/new.db")
     assert command.run("sessions", "import", "moved.jsonl", "--yes", *new).code == 0
     assert command.run("sessions", "verify", session_id, *new).code == 0
+
+
+def test_a_write_that_a_damaged_index_refuses_is_told_to_rebuild_it_and_needs_no_backup(
+    tmp_path: Path,
+) -> None:
+    command = Command(tmp_path)
+    assert command.run("-p", "hello", "-m", "demo").code == 0
+    path = tmp_path / "data/sandbur.db"
+    size = page_size(path)
+    for index, page in root_pages(path).items():
+        # The type of the page.
+        flip(path, (page - 1) * size, 2)
+        ended = command.run("-p", "again", "-m", "demo")
+        flip(path, (page - 1) * size, 2)
+        assert "internal error" not in ended.err, index
+        assert "backup" not in ended.err, (index, ended.err)
+        assert ended.code == 0 or "sandbur doctor --reindex" in ended.err, (index, ended.err)
