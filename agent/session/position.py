@@ -20,7 +20,9 @@ from ...state.store.sessions.listing import read_beat_s
 from ...state.store.sessions.settings_proof import record_settings
 from ...state.store.store import Store
 from ...state.store.writer import SessionWriter
-from ...state.trace import ModelCalled, SettingsStored
+from ...state.trace import Conditions, ModelCalled, RunBegan, SettingsStored
+from ..runtime.version import VERSION
+from .run_options import dump_changes
 
 _CHILDREN_PER_PAGE = 100
 _PRIOR_STEP, _SEQUENCE_ID = "__PRIOR_STEP", "__SEQUENCE_ID"
@@ -94,6 +96,21 @@ class Position:
         assert self._claimed is not None, "the session is claimed before"
         recorded = record_settings(self._claimed, self.store.tenant, self._writer.parent)
         return SettingsStored(settings_sha256=self._claimed.digest, settings=recorded)
+
+    def describe_beginning(self, first: str | None, by: str, model: str, conditions: Conditions) -> RunBegan:
+        """Return the record of a run that begins with the action `first`, or else with the next one."""
+        claimed = self.describe_claimed()
+        return RunBegan(
+            action=first or self.next_action,
+            mode=self.state.execution_mode,
+            model=model,
+            version=VERSION,
+            by=by,
+            changes=dump_changes(self.state, self.unrecorded),
+            conditions=conditions,
+            settings_sha256=claimed.settings_sha256,
+            settings=claimed.settings,
+        )
 
     async def claim(self, settings: SessionSettings, message: str) -> None:
         """Acquire the lease. The next commit writes it together with its records.

@@ -28,7 +28,6 @@ from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError,
 from ...state.session import SessionSettings, clean_title
 from ...state.store.delta_persister import take_back_approval
 from ...state.store.store import Store
-from ...state.trace import RunBegan, SettingsStored
 from ..runtime.version import VERSION
 from ..runtime.wiring import conditions_of
 from .decisions import check_and_sign, whoami
@@ -40,7 +39,6 @@ from .run import Run, RunInput
 from .run_limits import Limits
 from .run_options import (
     ConnectModel,
-    dump_changes,
     keep_task,
     mask_instructions,
     merge_options,
@@ -472,25 +470,13 @@ class Session:
             position.change(run_options=options)
         if not given.is_command:
             self._open_request = OpenRequest()
-        self._record_beginning(given.first, position.describe_claimed())
+        conditions = conditions_of(self.settings, self.ports)
+        self.ports.trace.add(
+            position.describe_beginning(given.first, self._by, self.ports.model.name, conditions)
+        )
         if self.ports.places.scratch is not None and self.ports.places.scratch.is_dir():
             await sweep(self.state, self.ports)
         return self._make_run_started()
-
-    def _record_beginning(self, first: str | None, claimed: SettingsStored) -> None:
-        self.ports.trace.add(
-            RunBegan(
-                action=first or self._position.next_action,
-                mode=self.state.execution_mode,
-                model=self.ports.model.name,
-                version=VERSION,
-                by=self._by,
-                changes=dump_changes(self.state, self._position.unrecorded),
-                conditions=conditions_of(self.settings, self.ports),
-                settings_sha256=claimed.settings_sha256,
-                settings=claimed.settings,
-            )
-        )
 
     async def _answer(self, notice: str) -> AsyncIterator[Event]:
         """Answer a command without moving the graph."""
