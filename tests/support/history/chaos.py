@@ -8,16 +8,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from support.history.checker import StoredCall, StoredSession, check_history
 from support.history.databases import HistoryDatabase
 from support.history.log import HistoryLog, read_history
-from support.history.program import SESSIONS, Client, create_sessions, make_agent, open_store
+from support.history.program import DEADLY, SESSIONS, Client, create_sessions, make_agent, open_store
 from support.network.proxy import Proxy
 from support.places import PYTHONPATH
 from support.waiting import wait_for
@@ -75,6 +75,7 @@ class History:
         asyncio.run(create_sessions(self._store, agent))
         self._last = Client(self._store, agent, HistoryLog(self.path, "end"), "end", seed)
         database.note_owners(self._store)
+        asyncio.run(self._last.send_deadly())
 
     def run(self, faults: int, seconds: float = 0.0) -> list[str]:
         """Run with at least so many faults and for so long, then without faults until every session rests.
@@ -84,19 +85,31 @@ class History:
         with self._run_actors() as (workers, clients):
             ends_at = time.monotonic() + seconds
             while faults > 0 or time.monotonic() < ends_at:
-                self._wait_for_deeds()
+                self._wait_for_deeds([*workers, *clients])
                 time.sleep(self._chance.uniform(*_CALM_S))
                 self._harm(self._chance.choice([*workers, *workers, *clients]))
                 faults -= 1
             for client in clients:
                 client.end()
-            rests = asyncio.run(self._wait_for_rest())
+            rests = asyncio.run(self._wait_for_rest(workers))
         return self._check(rests)
 
-    def _wait_for_deeds(self) -> None:
+    def _wait_for_deeds(self, actors: Sequence[Actor]) -> None:
         """Wait until the actors have done something since the last fault, on any machine."""
         before = self.path.stat().st_size
-        wait_for(lambda: self.path.stat().st_size > before + _LEAST_DEEDS_BYTES)
+
+        def has_grown() -> bool:
+            self._revive(actors)
+            return self.path.stat().st_size > before + _LEAST_DEEDS_BYTES
+
+        wait_for(has_grown)
+
+    def _revive(self, actors: Sequence[Actor]) -> None:
+        """Start the actors again that ended by themselves."""
+        for actor in actors:
+            if actor.process is not None and actor.process.poll() is not None:
+                self.deaths += 1
+                actor.restart()
 
     @contextmanager
     def _run_actors(self) -> Generator[tuple[list[Actor], list[Actor]]]:
@@ -162,10 +175,11 @@ class History:
                 self.database.server.crash()
                 self.database.server.start()
 
-    async def _wait_for_rest(self) -> bool:
+    async def _wait_for_rest(self, workers: Sequence[Actor]) -> bool:
         """Decide what waits for a person until every session rests; return False if that never comes."""
         ends_at = time.monotonic() + _REST_S
         while time.monotonic() < ends_at:
+            self._revive(workers)
             with suppress(StoreError):
                 for number in range(SESSIONS):
                     await self._last.decide(f"s{number}")
@@ -183,10 +197,10 @@ class History:
 
     def _check(self, rests: bool) -> list[str]:
         owners = self.database.read_owners(self._store)
-        names = [f"s{number}" for number in range(SESSIONS)]
+        names = [*(f"s{number}" for number in range(SESSIONS)), DEADLY]
         sessions = {name: read_session(self._store, name) for name in names}
         found = {
-            name: StoredSession(rests, one.messages, one.calls, owners.get(name, ()))
+            name: replace(one, is_at_rest=rests, owners=owners.get(name, ()), is_deadly=name == DEADLY)
             for name, one in sessions.items()
         }
         broken = [f"{one.session_id}: {one.problem}" for one in audit(self._store.database, names).breaches]
@@ -222,10 +236,10 @@ def read_session(store: Store, name: str) -> StoredSession:
         StoredCall(
             one.call_id,
             one.title.startswith("ask_first"),
-            one.title.startswith("look"),
+            one.title.startswith(("look", "die")),
             one.starts,
             one.outcome,
         )
         for one in read_recorded_calls(store, name)
     ]
-    return StoredSession(messages=messages, calls=calls)
+    return StoredSession(messages=messages, calls=calls, status=store.index.head(name).status)

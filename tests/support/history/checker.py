@@ -2,7 +2,8 @@
 
 The rules: one owner of a session at a time; no acknowledged message is lost, none is there twice, and those
 of one sender stay in order; no call takes effect twice, and none without its approval or after its denial;
-what the store says of a call agrees with the effect; no call starts more often than processes died, and once.
+what the store says of a call agrees with the effect; no call starts more often than processes died, and once;
+and a session whose call kills its process is parked after three deaths.
 """
 
 from collections import Counter, defaultdict
@@ -11,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from support.history.log import Event
+
+from sandbur.state.store.sessions.deaths import MOST_DEATHS, PARKED
 
 
 class Ownership(NamedTuple):
@@ -43,20 +46,19 @@ class StoredSession:
     """The messages of people in the history, then those that still wait, in order."""
     calls: Sequence[StoredCall] = ()
     owners: Sequence[Ownership] = field(default=())
+    status: str = ""
+    is_deadly: bool = False
+    """Whether a call of the session kills every process that makes it."""
 
 
-def check_history(
-    history: Sequence[Event], sessions: Mapping[str, StoredSession], deaths: int, most_starts: int = 0
-) -> list[str]:
-    """Return the violations. `deaths` is how many processes ended or slept past their lease; `most_starts`
-    is the most starts of one call, whatever died; 0: as many as deaths, and one.
-    """
+def check_history(history: Sequence[Event], sessions: Mapping[str, StoredSession], deaths: int) -> list[str]:
+    """Return the violations. `deaths` is how many processes ended or slept past their lease."""
     return [
         *_check_owners(sessions),
         *_check_messages(history, sessions),
         *_check_effects(history, sessions),
         *_check_approvals(history, sessions),
-        *_check_recoveries(sessions, deaths, most_starts or deaths + 1),
+        *_check_recoveries(sessions, deaths),
     ]
 
 
@@ -114,11 +116,7 @@ def _check_order(name: str, session: StoredSession, acknowledged: Sequence[Event
 
 def _check_effects(history: Sequence[Event], sessions: Mapping[str, StoredSession]) -> Iterator[str]:
     effects = Counter((event.session, event.text) for event in history if event.kind == "effect")
-    reruns = Counter(
-        (event.session, event.text)
-        for event in history
-        if event.kind == "settle" and event.phase == "asked" and event.more.get("outcome") == "rerun"
-    )
+    reruns, settled = _count_settlements(history, "rerun"), _count_settlements(history, "done")
     known = {(name, call.id): call for name, session in sessions.items() for call in session.calls}
     for (name, call_id), count in effects.items():
         call = known.get((name, call_id))
@@ -131,10 +129,19 @@ def _check_effects(history: Sequence[Event], sessions: Mapping[str, StoredSessio
         elif call.outcome in ("denied", "cancelled"):
             yield f"{name}: call {call_id} took effect, and the store says {call.outcome}"
     for (name, call_id), call in known.items():
-        if call.outcome == "ok" and not effects[name, call_id]:
+        # A person may say that a call took effect, without knowing.
+        if call.outcome == "ok" and not effects[name, call_id] and not settled[name, call_id]:
             yield f"{name}: call {call_id} is done in the store, and never took effect"
         if not call.is_read and call.starts > 1 + reruns[name, call_id]:
             yield f"{name}: call {call_id} was started {call.starts} times"
+
+
+def _count_settlements(history: Sequence[Event], outcome: str) -> Counter[tuple[str, str]]:
+    return Counter(
+        (event.session, event.text)
+        for event in history
+        if event.kind == "settle" and event.phase == "asked" and event.more.get("outcome") == outcome
+    )
 
 
 def _check_approvals(history: Sequence[Event], sessions: Mapping[str, StoredSession]) -> Iterator[str]:
@@ -148,12 +155,15 @@ def _check_approvals(history: Sequence[Event], sessions: Mapping[str, StoredSess
             yield f"{event.session}: call {event.text} took effect before a person approved it"
 
 
-def _check_recoveries(sessions: Mapping[str, StoredSession], deaths: int, most_starts: int) -> Iterator[str]:
+def _check_recoveries(sessions: Mapping[str, StoredSession], deaths: int) -> Iterator[str]:
     for name, session in sessions.items():
         if not session.is_at_rest:
             yield f"{name}: the session never came to rest"
+        if session.is_deadly and session.status != PARKED:
+            yield f"{name}: the session kills its process and is not parked, but {session.status}"
+        most = MOST_DEATHS if session.is_deadly else deaths + 1
         for call in session.calls:
-            if call.starts > most_starts:
+            if call.starts > most:
                 yield f"{name}: call {call.id} was started {call.starts} times after {deaths} deaths"
 
 

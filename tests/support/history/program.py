@@ -1,11 +1,13 @@
 """A worker or a client whose deeds are a history: program.py work|use URL HISTORY NAME SEED
 
-The agent answers each message with a call that needs no approval, one that does, one that reads, and a text.
+The agent answers each message with a call that needs no approval, one that does, one that reads, and a text;
+a message with the word `deadly` with a call that kills the process.
 """
 
 import asyncio
 import os
 import random
+import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -29,6 +31,8 @@ from sandbur.testing import ScriptedModel, ToolCall
 
 NAME = "history:agent"
 SESSIONS = 6
+DEADLY = "deadly"
+"""The name of the session whose call kills its process, and the word for it."""
 CALLS = ("act", "ask_first", "look")
 _EFFECT_S, _PAUSE_S, _APPROVED, _MOST_WAITING = 0.02, 0.05, 0.8, 2
 _SETTLEMENTS: tuple[Settlement, ...] = ("done", "failed", "check", "rerun")
@@ -55,14 +59,23 @@ def make_agent(log: HistoryLog, home: Path) -> Agent[Any]:
         """Read only, which may be repeated."""
         return await take_effect(context)
 
+    @tool(effect="read")
+    async def die(context: RunContext) -> str:
+        """Kill the process."""
+        log.add("effect", context.session_id, context.call_id)
+        os.kill(os.getpid(), signal.SIGKILL)
+        return "This is never returned."
+
     def reply(request: ModelRequest) -> Any:
         messages = list(request.messages)
         newest = max(at for at, message in enumerate(messages) if message.role == "user" and message.text)
+        if DEADLY in messages[newest].text:
+            return ToolCall("die")
         done = sum(message.role == "assistant" for message in messages[newest:])
         return ToolCall(CALLS[done]) if done < len(CALLS) else f"{messages[newest].text} is done"
 
     env = {**os.environ, "SANDBUR_HOME": str(home)}
-    tools = [act, ask_first, look]
+    tools = [act, ask_first, look, die]
     return Agent(ScriptedModel(reply), tools=tools, allow=["act"], planning="off", cwd=home.parent, env=env)
 
 
@@ -97,6 +110,11 @@ class Client:
     async def send(self, session: str) -> None:
         text = self._make_text()
         await self._ask("send", session, text, lambda: send_message(self.store, session, text))
+
+    async def send_deadly(self) -> None:
+        """Send the message whose call kills every worker that makes it."""
+        text = self._make_text()
+        await self._ask("send", DEADLY, text, lambda: send_message(self.store, DEADLY, f"{text} {DEADLY}"))
 
     async def steer(self, session: str) -> None:
         text = self._make_text()
@@ -168,8 +186,8 @@ async def _record(session: Session, decision: CallDecision) -> None:
 
 
 async def create_sessions(store: Store, agent: Agent[Any]) -> None:
-    for number in range(SESSIONS):
-        await create_session(store, NAME, agent, f"s{number}")
+    for name in (*(f"s{number}" for number in range(SESSIONS)), DEADLY):
+        await create_session(store, NAME, agent, name)
 
 
 def open_store(url: str) -> Store:
