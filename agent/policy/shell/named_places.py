@@ -112,7 +112,7 @@ def _list_moves(seen: SeenCommand) -> Iterator[str]:
 
 def enter_git_folder(seen: SeenCommand, folder: str) -> str:
     """Return the folder in which a git command works: that of its options `-C`, or `folder`."""
-    words = seen.words[1:] if seen.program == "git" else ()
+    words: Sequence[str] = seen.words[1:] if seen.program == "git" else ()
     while words and words[0].startswith("-"):
         if words[0] == "-C" and len(words) > 1:
             folder = _enter(folder, words[1])
