@@ -25,8 +25,10 @@ async def recover(session: Session, options: RunOptions = NO_OPTIONS) -> AsyncIt
 
     Raises `SessionParked` before the first event.
     """
+    # A session without a message is refused before anything is read: it may not be stored.
+    run = cast("AsyncGenerator[Event]", session.carry_on(options))
     await require_recoverable(session.store, session.id)
-    async with aclosing(cast("AsyncGenerator[Event]", session.carry_on(options))) as events:
+    async with aclosing(run) as events:
         async for event in events:
             yield event
 

@@ -14,6 +14,7 @@ from sandbur.ui.web.page import page
 from sandbur.ui.web.waiting_approvals import (
     LeftMessages,
     Overview,
+    ParkedSession,
     StoppedSession,
     WaitingSession,
     describe_waiting_call,
@@ -34,7 +35,8 @@ def test_the_buttons_are_those_of_the_page() -> None:
     session = WaitingSession(
         SUMMARY, ApplicationState().execution_mode, tuple(describe_waiting_call(one, "/w") for one in calls)
     )
-    text = page(Overview((session,), (), 0, 0), "token")
+    parked = (ParkedSession(SUMMARY, "Its process died 3 times in a row."),)
+    text = page(Overview((session,), (), 0, 0, (), parked), "token")
     assert set(re.findall(r"<button[^>]*>([^<]+)<", text)) == {
         name for row in re.findall(r"^\| \*.*?\|", PAGE, re.M) for name in re.findall(r"\*(.+?)\*", row)
     }
@@ -47,7 +49,9 @@ def test_every_text_of_a_call_is_text_on_the_page() -> None:
     session = WaitingSession(summary, "plan", (describe_waiting_call(call, hostile),))
     left = LeftMessages(summary, (hostile, hostile))
     stopped = (StoppedSession(summary), StoppedSession(summary, (hostile,)))
-    text = page(Overview((session,), stopped, 2, 3, (left,)), "token", note=hostile, problem=hostile)
+    parked = (ParkedSession(summary, hostile),)
+    found = Overview((session,), stopped, 2, 3, (left,), parked)
+    text = page(found, "token", note=hostile, problem=hostile)
     assert "Messages that wait" in text
     assert " and 1 more" in text
     assert "<script" not in text
