@@ -30,6 +30,8 @@ _MOST_IDLE = 32
 """How many runtimes without an open session are kept."""
 
 
+_SERVED_SCOPES = ("user", "agent")
+"""The scopes of memory of an agent that names none: the folder of a server is no project of its users."""
 _LONGEST_PAUSE_S = 5.0
 _KNOWN_S = 1.0
 """How long a worker knows the budget of a model without looking again."""
@@ -73,6 +75,8 @@ class SharedBudget(Middleware):
 def open_runtime(agent: Agent[Any], name: str, store: Store, env: Mapping[str, str]) -> Runtime:
     """Return a runtime of an agent in an open store; `name` is what its sessions store as their agent."""
     definition = agent.definition_of(name)
+    scopes = definition.overrides.get("memory_scopes") or (_SERVED_SCOPES if definition.name else ("user",))
+    definition = replace(definition, overrides={**definition.overrides, "memory_scopes": scopes})
     settings = load_settings(definition.overrides, env, of_project=False)
     model = definition.model.name if definition.model is not None else settings.model or ""
     budget = SharedBudget(store.database, model)

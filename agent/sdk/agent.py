@@ -68,12 +68,14 @@ OwnT = TypeVar("OwnT")
 ValidatorT = TypeVar("ValidatorT", bound=Callable[..., Any])
 
 
-def _define(given: Mapping[str, Any]) -> tuple[RunRules[Any], Definition]:
-    """Return the rules for the runs of an agent with these arguments, and its definition."""
+def _define(local: Mapping[str, Any]) -> tuple[dict[str, Any], RunRules[Any], Definition, str, Any]:
+    """Return the arguments of an agent, the rules for its runs, its definition, its name and its output."""
+    given = require_fitting({key: value for key, value in local.items() if key != "self"})
     typed = parse_output_type(given["output"])
     of_session, of_run = split_instructions(given["instructions"])
     rules = RunRules[Any](typed, of_run, list(map(OutputValidator, given["output_validators"])))
-    return rules, define_agent(given, of_session, typed and typed.format)
+    definition = define_agent(given, of_session, typed and typed.format)
+    return given, rules, definition, given["name"], given["output"]
 
 
 class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT]):
@@ -120,6 +122,8 @@ class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT
             match come with a message) or `both`; or an object of `sandbur.MemoryStore`, used by a tool.
         memory_extraction: What happens to facts that a model finds in its sessions after their runs: `off`,
             `propose` (they wait for a decision) or `keep` (those that the person wrote are kept).
+        memory_scopes: Which facts the built-in memory uses: some of `user`, `project`, `agent`. Empty: all;
+            for the workers of a server all but those of the project.
         max_result_tokens: A longer result is stored, and the model gets a part of it. None: 20,000.
         strict_tools: Whether a provider that can do so enforces the schemas of the tools.
         env: The environment variables to use instead of those of the process.
@@ -171,13 +175,13 @@ class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT
         plans: bool = False,
         memory: Literal["off", "agent", "static", "both"] | MemoryStore = "off",
         memory_extraction: Literal["off", "propose", "keep"] = "off",
+        memory_scopes: Sequence[Literal["user", "project", "agent"]] = (),
         strict_tools: bool = True,
         env: Mapping[str, str] | None = None,
         dependency_overrides: Mapping[Callable[..., Any], Callable[..., Any]] = MappingProxyType({}),
         output_validators: Sequence[Callable[..., Any]] = (),
     ) -> None:
-        self._arguments = require_fitting({key: value for key, value in locals().items() if key != "self"})
-        self.name, self.output, (self._rules, self._definition) = name, output, _define(self._arguments)
+        self._arguments, self._rules, self._definition, self.name, self.output = _define(locals())
         self._module, self._open = find_calling_module(), OpenSessions(lambda: self.definition, env)
 
     @classmethod

@@ -85,6 +85,7 @@ class AgentArguments(TypedDict, total=False):
     plans: bool
     memory: Literal["off", "agent", "static", "both"] | MemoryStore
     memory_extraction: Literal["off", "propose", "keep"]
+    memory_scopes: Sequence[Literal["user", "project", "agent"]]
     strict_tools: bool
     env: Mapping[str, str] | None
     dependency_overrides: Mapping[Callable[..., Any], Callable[..., Any]]
@@ -100,6 +101,7 @@ _LISTS = {
     "groups": "names of groups",
     "available_groups": "names of groups",
     "add_dirs": "folders",
+    "memory_scopes": "names of scopes",
 }
 _DESCRIBED = ("groups", "available_groups")
 """The lists of names that may also be dicts of names and descriptions."""
@@ -145,6 +147,7 @@ def require_fitting(given: dict[str, Any]) -> dict[str, Any]:
     _require_labels(given["name"], given["description"])
     _require_knowledge(given["knowledge"])
     _require_memory(given["memory"], given["memory_extraction"])
+    _require_scopes(given["memory_scopes"], given["name"])
     given["agents"] = _require_agents("agents", given["agents"])
     given["handoffs"] = _require_agents("handoffs", given["handoffs"], given["name"])
     _require_one_of_each_name(given["handoffs"], given["name"])
@@ -192,6 +195,17 @@ def _require_memory(value: Any, extraction: Any) -> None:
             "Agent: memory_extraction needs the built-in memory.",
             'Write memory="agent", or leave memory_extraction out.',
         )
+
+
+def _require_scopes(scopes: Any, name: str) -> None:
+    known = ("user", "project", "agent")
+    if unknown := [one for one in scopes if one not in known]:
+        raise UsageError(
+            f"Agent: {str(unknown[0])[:40]!r} in memory_scopes is not a scope of memory.",
+            f"There are: {', '.join(known)}.",
+        )
+    if tuple(scopes) == ("agent",) and not name:
+        raise UsageError("Agent: the memory of an agent needs its name.", "Write Agent(name=...).")
 
 
 def _require_user_input(value: Any) -> None:
@@ -271,6 +285,7 @@ def _name_of(model: str | Model | None) -> str | None:
 _SETTINGS = (
     "mode", "allow", "ask", "deny", "store", "fallback_models", "sandbox", "allow_net", "compress_at",
     "effort", "groups", "available_groups", "max_listed_tools", "max_result_tokens", "strict_tools",
+    "memory_scopes",
 )  # fmt: skip
 """The arguments that set the setting of the same name."""
 

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from opentelemetry import metrics, trace
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.metrics import Counter, Histogram, MeterProvider
@@ -69,7 +70,7 @@ class _MetricExporter(OTLPMetricExporter):
 
 
 def tracer_provider(settings: TelemetrySettings, channel: Channel) -> TracerProvider:
-    """Return a tracer provider of the agent's own. A program that embeds the agent keeps its provider."""
+    """Return a tracer provider of the agent's own."""
     kinds = settings.exporters["traces"]
     # Without an exporter no trace is sampled, because the store would refer to traces that exist nowhere.
     sampler = None if kinds else ALWAYS_OFF
@@ -106,16 +107,39 @@ def _resource() -> Resource:
 def open_exporters(
     settings: TelemetrySettings, channels: Mapping[Signal, Channel], env: Mapping[str, str]
 ) -> tuple[Outlet, dict[Signal, Callable[[], None]]]:
-    """Return the outlet for all runs, and signal -> the function that ends the export of the signal."""
-    traces = tracer_provider(settings, channels["traces"])
-    metrics = meter_provider(settings, channels["metrics"], env)
+    """Return the outlet for all runs, and signal -> the function that ends the export of the signal.
+
+    A signal goes to the provider of the program, if it has set one, and the program ends it.
+    """
+    shutdowns: dict[Signal, Callable[[], None]] = {}
+    traces = _find_own_tracers() if settings.exporters["traces"] else None
+    if traces is None:
+        exported = tracer_provider(settings, channels["traces"])
+        traces, shutdowns["traces"] = exported, exported.shutdown
+    meters = _find_own_meters() if settings.exporters["metrics"] else None
+    if meters is None:
+        measured = meter_provider(settings, channels["metrics"], env)
+        meters, shutdowns["metrics"] = measured, measured.shutdown
     outlet = Outlet(
         tracer=traces.get_tracer(SCOPE, VERSION),
-        meters=Meters(metrics.get_meter(SCOPE, VERSION)),
+        meters=Meters(meters.get_meter(SCOPE, VERSION)),
         parent=TraceContextTextMapPropagator().extract(settings.parent),
         worker=JobThread(),
     )
-    return outlet, {"traces": traces.shutdown, "metrics": metrics.shutdown}
+    return outlet, shutdowns
+
+
+def _find_own_tracers() -> trace.TracerProvider | None:
+    """Return the provider that the program has set, if it has."""
+    found = trace.get_tracer_provider()
+    return None if isinstance(found, trace.ProxyTracerProvider | trace.NoOpTracerProvider) else found
+
+
+def _find_own_meters() -> metrics.MeterProvider | None:
+    found = metrics.get_meter_provider()
+    # The stand-in for a provider that is not set is private.
+    is_set = not type(found).__name__.startswith("_") and not isinstance(found, metrics.NoOpMeterProvider)
+    return found if is_set else None
 
 
 def observe_session(

@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from opentelemetry.context import get_current
+from opentelemetry.trace import get_current_span
+
 from ....actions.ports import ModelRequest, Reply, Tool
 from ....actions.ports.events import (
     ApprovalNeeded,
@@ -102,7 +105,10 @@ class SessionTelemetry(Observer):
         """Return the span of a new run. That of a sub-agent is below the call of its parent's run."""
         outlet, by = self._outlet, self._spawned_by
         if by is None:
-            return RunSpan(outlet, self._session_id, record, at_ns, self._mask)
+            # Below the open span of the program, or else below the trace context of the environment.
+            is_inside = get_current_span().get_span_context().is_valid
+            context = get_current() if is_inside else None
+            return RunSpan(outlet, self._session_id, record, at_ns, self._mask, parent=context)
         above = outlet.runs.get(by.session_id)
         # A sub-agent that is asked again runs for another call than the one that started it.
         options: Any = record.changes.get("run_options") or {}

@@ -197,7 +197,7 @@ class RunSpan:
 
     def _begin_call(self, event: ToolStarted, attributes: Attributes, start_ns: int) -> Span:
         parent = self._tools.get(event.parent_call_id)
-        context = None if parent is None else set_span_in_context(parent.span, self._outlet.parent)
+        context = None if parent is None else set_span_in_context(parent.span, self._context)
         return self._begin(names.EXECUTE_TOOL, event.tool, SpanKind.INTERNAL, attributes, start_ns, context)
 
     def find_context(self, call_id: str) -> Context:

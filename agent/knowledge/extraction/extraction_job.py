@@ -125,7 +125,9 @@ class ExtractionJob:
 
     def _open_memories(self, source: SessionSettings) -> Memories:
         cwd = Path(source.cwd)
-        scopes = find_scopes(cwd, source.user)
+        # A finding about one user of a program is not for all of them, unless the agent names the project.
+        kinds = self._definition.overrides.get("memory_scopes") or (("user",) if source.user else ())
+        scopes = find_scopes(cwd, source.user, self._definition.name if "agent" in kinds else "", kinds)
         mask = masker_for(self._process.env, cwd).text
         return Memories(open_facts(self._process.store), scopes, mask, f"extraction {source.model}"[:255])
 
@@ -179,7 +181,9 @@ class _Keeper:
             step=step,
             call_id="" if source.excerpt is None else source.excerpt.origin,
         )
-        scope = self._memories.scopes.get(found.scope if known is None else known.scope.kind)
+        scopes = self._memories.scopes
+        wanted = found.scope if known is None else known.scope.kind
+        scope = next((one for one in scopes.all if one.kind == wanted), scopes.usual)
         # A text of a tool never becomes a rule.
         kind = "fact" if source.is_from_tool else found.kind
         corrects = known.id if known is not None and found.relation == "corrects" else None

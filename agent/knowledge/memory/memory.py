@@ -69,6 +69,7 @@ class Memory:
         opener = Agent(name=agent, store=store, cwd=cwd, env=env, planning="off")
         self._open = OpenSessions(lambda: opener.definition, env)
         self._user, self._agent = user, agent
+        self._kinds: Sequence[str] = ()
 
     @classmethod
     def of_agent(cls, agent: Agent[Any], user: str = "") -> Memory:
@@ -83,26 +84,28 @@ class Memory:
             )
         made = cls.__new__(cls)
         made._open, made._user, made._agent = agent.open_sessions, user, agent.name
+        made._kinds = agent.definition.overrides.get("memory_scopes") or ()
         return made
 
     async def add(
         self,
         text: str,
         *,
-        scope: Scope = "project",
+        scope: Scope | None = None,
         kind: str = "fact",
         path: str = "",
         derived_from: Sequence[str] = (),
     ) -> Fact:
         """Remember a text, or confirm the fact with the same text.
 
+        Without a `scope` it is a fact of the user, if this memory has one, or else of the project.
         `path` is the name of its file for a model, such as `tests.md`. `derived_from` has the ids of facts
         with which it is forgotten.
         """
         place = f"{MEMORIES}{path}" if path else ""
 
         def work(memories: Memories) -> Fact:
-            where = memories.scopes.get(scope)
+            where = memories.scopes.usual if scope is None else memories.scopes.get(scope)
             return memories.add(text, where, kind=kind, path=place, derived_from=derived_from).fact
 
         return await self._run(work)
@@ -206,7 +209,7 @@ class Memory:
         try:
             runtime = self._open.runtime
             cwd = runtime.settings.cwd
-            scopes = find_scopes(cwd, self._user, self._agent)
+            scopes = find_scopes(cwd, self._user, self._agent, self._kinds)
             yield Memories(open_facts(runtime.store), scopes, masker_for(runtime.env, cwd).text, _ACTOR)
         finally:
             await self._open.exit()

@@ -38,11 +38,14 @@ class MemoryAccess:
         sessions: Mapping[str, Session],
         settings: SessionSettings,
         agent: str = "",
+        kinds: Sequence[str] = (),
     ) -> None:
-        """`sessions` are the open sessions of the process by id. `agent` is the name of the agent."""
+        """`sessions` are the open sessions of the process by id. `agent` is the name of the agent, `kinds`
+        are the scopes that it uses; empty: all.
+        """
         cwd = Path(settings.cwd)
         mask = masker_for(process.env, cwd).text
-        scopes = find_scopes(cwd, settings.user, agent)
+        scopes = find_scopes(cwd, settings.user, agent, kinds)
         actor = f"model {settings.model}"[:255]
         self.memories = Memories(open_facts(process.store), scopes, mask, actor)
         self._store = process.store

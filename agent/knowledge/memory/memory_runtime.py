@@ -21,7 +21,7 @@ from ...runtime.extension_runtime import (
 from ...session.secrets import masker_for
 from ...session.session import Session
 from . import find_set_mode
-from .memory_tool import MemoryTool
+from .memory_tool import MemoryTool, describe_memory
 
 if TYPE_CHECKING:
     from .memory_access import MemoryAccess
@@ -51,9 +51,11 @@ class MemoryRuntime(ExtensionRuntime):
             return (MemorySource(load(_STORE_TOOL)(definition.memory_store, mask)),)
         if self._mode_of(session, definition) not in _WITH_TOOL:
             return ()
+        kinds = self._kinds_of(session, definition)
+        about = describe_memory(kinds, is_of_user=bool(session.user))
         # The user of a program has a memory of its own, which no session of others reads.
-        memory = MemoryTool(lambda: self._open(session, definition), asks_about_user=not session.user)
-        return (MemorySource(memory),)
+        asks_about_user = not session.user
+        return (MemorySource(MemoryTool(lambda: self._open(session, definition), about, asks_about_user)),)
 
     def open_session(self, context: SessionContext) -> SessionAdditions:
         def begin(session: Session) -> None:
@@ -73,8 +75,15 @@ class MemoryRuntime(ExtensionRuntime):
 
     def _open(self, session: SessionSettings, definition: Definition) -> MemoryAccess:
         # Most sessions have the tool and never call it.
-        access: MemoryAccess = load(_ACCESS)(self.process, self._sessions, session, definition.name)
+        kinds = self._kinds_of(session, definition)
+        access: MemoryAccess = load(_ACCESS)(self.process, self._sessions, session, definition.name, kinds)
         return access
+
+    def _kinds_of(self, session: SessionSettings, definition: Definition) -> Sequence[str]:
+        """Return the scopes that an agent uses; empty: all."""
+        if definition.has_builtin_tools:
+            return self.process.settings_of_folder(Path(session.cwd)).of("memory_scopes")
+        return definition.overrides.get("memory_scopes") or ()
 
     def _mode_of(self, session: SessionSettings, definition: Definition) -> str:
         # The setting of a person concerns the agent of the command; an agent of a program decides for itself.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,14 +22,26 @@ class MemoryScopes(NamedTuple):
     project: FactScope
     agent: FactScope | None = None
     """None: the session belongs to no named agent."""
+    kinds: tuple[str, ...] = KINDS
+    """The kinds that may be used."""
 
     @property
     def all(self) -> tuple[FactScope, ...]:
-        return (self.user, self.project) if self.agent is None else (*self[:2], self.agent)
+        named = (self.user, self.project, self.agent)
+        return tuple(one for one in named if one is not None and one.kind in self.kinds)
+
+    @property
+    def usual(self) -> FactScope:
+        """The scope of a fact for which none is named: that of the user, if the program named one."""
+        first = self.user if self.user.key else self.project
+        return first if first in self.all else self.all[0]
 
     def get(self, kind: str) -> FactScope:
         """Return the scope of a kind; `agent:NAME` is that of any agent. Raises `UsageError`."""
         kind, _, name = kind.partition(":")
+        if kind in KINDS and kind not in self.kinds:
+            known = ", ".join(one.kind for one in self.all)
+            raise UsageError(f"The scope {kind} of memory is not used here.", f"There are: {known}.")
         if kind == "agent" and name:
             return make_agent_scope(name)
         found = next((scope for scope in self.all if scope.kind == kind and not name), None)
@@ -48,14 +61,20 @@ def make_agent_scope(name: str) -> FactScope:
     return FactScope(kind="agent", key=name)
 
 
-def find_scopes(cwd: Path, user: str = "", agent: str = "") -> MemoryScopes:
+def find_scopes(cwd: Path, user: str = "", agent: str = "", kinds: Sequence[str] = ()) -> MemoryScopes:
     """Return the scopes of a folder. Its project is the repository that it is in, or else the folder itself.
 
     `user` is the user of a program, empty for the person at this machine. `agent` is the name of the agent.
+    `kinds` are those that may be used; empty: all. Raises `UsageError` for another kind, or if none is left.
     """
+    if unknown := [one for one in kinds if one not in KINDS]:
+        raise UsageError(f"{unknown[0][:40]!r} is not a scope of memory.", f"There are: {', '.join(KINDS)}.")
     project = FactScope(kind="project", key=str((repository_root(cwd) or cwd).resolve()))
     own = make_agent_scope(agent) if agent else None
-    return MemoryScopes(FactScope(kind="user", key=user), project, own)
+    found = MemoryScopes(FactScope(kind="user", key=user), project, own, tuple(kinds) or KINDS)
+    if not found.all:
+        raise UsageError("The scope agent needs the name of the agent.", "Write Agent(name=...).")
+    return found
 
 
 def widen_scopes(scopes: MemoryScopes, name: str, cwd: Path) -> MemoryScopes:

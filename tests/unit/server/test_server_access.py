@@ -157,6 +157,34 @@ def test_no_search_finds_a_session_of_another_tenant(served: Served, query: dict
     assert "reds" not in [one["id"] for one in answer.json["sessions"]]
 
 
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00")
+
+
+def find_times(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a JSON value that are times by their names."""
+    if isinstance(value, dict):
+        for name, one in value.items():
+            if name == "at" or name.endswith("_at"):
+                yield name, one
+            yield from find_times(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from find_times(one)
+
+
+def test_every_time_in_an_answer_has_one_form(served: Served) -> None:
+    seen: set[str] = set()
+    read = [route for route in PROTECTED if route.method == "GET" and not route.protocol]
+    for route in read:
+        if route.name in ("stream_events", "show_metrics", "download_file"):
+            continue
+        for name, time in find_times(served.running.ask("GET", fill(served, route)).json):
+            seen.add(f"{route.name}.{name}")
+            assert time == "" or _TIME.fullmatch(time), (route.name, name, time)
+    wanted = {"list_sessions.created_at", "show_session.created_at", "find_facts.created_at"}
+    assert wanted | {"list_tokens.created_at", "list_audit.at", "show_fact.created_at"} <= seen
+
+
 def test_the_owner_of_a_session_sees_it(served: Served) -> None:
     for path in ("/v1/sessions", "/v1/sessions/reds", "/v1/sessions/reds/messages", "/v1/facts?text=colour"):
         assert SECRET.encode() in served.running.ask("GET", path, token=served.tokens["red"]).body

@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from ....state.calls import Settlement
+from ....state.process.clock import format_time
 from ....state.store.access_tokens import Scope
 
 SessionId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_:@][A-Za-z0-9_.:@-]{0,63}$")]
@@ -49,6 +50,14 @@ def _check_form(time: Any) -> Any:
 _YEARS = Field(json_schema_extra={"pattern": r"^(19[7-9]\d|[2-8]\d{3})-"})
 Time = Annotated[AwareDatetime, AfterValidator(_check_year), BeforeValidator(_check_form), _YEARS]
 """A number, which would be seconds since 1970, is no time here."""
+
+
+def _write_time(time: Any) -> Any:
+    return format_time(time) if isinstance(time, datetime) else time
+
+
+Moment = Annotated[str, BeforeValidator(_write_time), Field(json_schema_extra={"format": "date-time"})]
+"""A stored time in an answer, in the one form of all of them: `2026-01-31T12:00:00.000+00:00`."""
 
 
 class Form(BaseModel):
@@ -110,8 +119,8 @@ class SessionEntryAnswer(AnswerForm):
     app: str
     user: str
     tags: list[str]
-    created_at: datetime
-    updated_at: datetime
+    created_at: Moment
+    updated_at: Moment
     parent: str | None = Field(description="The session whose call started this one.")
     cursor: str
 
@@ -146,8 +155,8 @@ class SessionDetailsAnswer(AnswerForm):
     app: str
     user: str
     tags: list[str]
-    created_at: str
-    updated_at: str
+    created_at: Moment
+    updated_at: Moment
     parent: str | None
     forked_from: str | None
     steps: int
@@ -239,7 +248,7 @@ class StepQueryForm(Form):
 
 class StepEntryAnswer(AnswerForm):
     seq: int
-    at: str
+    at: Moment
     action: str
     kind: str
     text: str
@@ -289,7 +298,7 @@ class PassageQueryForm(Form):
 class PassageAnswer(AnswerForm):
     session_id: str = Field(description="This session, a sub-agent, or what it was forked from.")
     step: int
-    at: str
+    at: Moment
     kind: Literal["person", "answer", "call", "result"]
     tool: str
     call_id: str
@@ -363,7 +372,7 @@ class FactEntryAnswer(AnswerForm):
     scope: str
     path: str
     state: str
-    created_at: str
+    created_at: Moment
 
 
 class FactListAnswer(AnswerForm):
@@ -381,7 +390,7 @@ class TokenEntryAnswer(AnswerForm):
     name: str
     tenant: str
     scopes: list[Scope]
-    created_at: str
+    created_at: Moment
     expires_at: str
 
 
@@ -401,7 +410,7 @@ class AuditQueryForm(Form):
 
 
 class AuditLineAnswer(AnswerForm):
-    at: str
+    at: Moment
     token: str
     request: str
     session: str

@@ -55,6 +55,7 @@ def test_nothing_said_gives_the_defaults(machine: Machine) -> None:
             "memory_extraction": "off",
             "extraction_model": None,
             "extraction_tokens": 100_000,
+            "memory_scopes": (),
             "variables": (),
             "otel": False,
         },

@@ -56,7 +56,7 @@ class ResponseForm:
         return {
             "id": self.id,
             "object": "response",
-            "created_at": self.created_at,
+            "created_at": int(self.created_at),
             "status": status,
             "model": self.model,
             "output": output or [],
