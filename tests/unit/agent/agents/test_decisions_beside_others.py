@@ -13,7 +13,7 @@ from support.models.server import ToolCall as ServedCall
 from support.models.talk import environment
 from support.waiting import until
 
-from sandbur import Agent, ModelRequest, PendingToolCall, tool
+from sandbur import Agent, ModelRequest, PendingToolCall, UserCodeError, tool
 from sandbur.state.store.store import Store
 from sandbur.testing import ScriptedModel, TemporaryStore, ToolCall
 
@@ -145,7 +145,9 @@ def test_an_error_of_the_program_that_decides_reaches_the_program(store: Tempora
 
         await family.agent.run("go", on_approval=decide)
 
-    with pytest.raises(ValueError, match="a bug of the program"):
+    with pytest.raises(
+        UserCodeError, match=r"decide \(on_approval\) failed: ValueError: a bug of the program"
+    ):
         asyncio.run(run())
 
 

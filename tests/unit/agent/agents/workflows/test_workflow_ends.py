@@ -336,7 +336,7 @@ def test_a_function_that_fails_is_one_sentence(store: TemporaryStore, kind: str)
     result = workflow.run_sync("go")
     assert result.error is not None
     assert "The function" in result.error.message
-    assert result.error.message.endswith("failed: ValueError: no")
+    assert result.error.message.endswith("failed: ValueError: no.")
 
 
 def test_a_denied_call_leaves_its_agent_an_answer(store: TemporaryStore) -> None:

@@ -24,7 +24,7 @@ from sandbur import (
     Usage,
     workspace_tools,
 )
-from sandbur.state.errors import UsageError, WrongType
+from sandbur.state.errors import UsageError, UserCodeError, WrongType
 from sandbur.testing import Say, ScriptedModel, TemporaryStore, ToolCall, temporary_store
 
 
@@ -131,7 +131,7 @@ async def test_a_call_that_asks_is_denied_and_counted(store: TemporaryStore) -> 
 async def test_an_error_of_a_check_is_raised_and_nothing_is_recorded(store: TemporaryStore) -> None:
     suite = Suite([Task("Go.", check=lambda one: one.nothing)])  # type: ignore[attr-defined]
     for _ in range(2):
-        with pytest.raises(AttributeError):
+        with pytest.raises(UserCodeError, match="The check of the task task-1 failed: AttributeError"):
             await evaluate(store, {"a": make_agent(store)}, suite)
 
 
