@@ -137,7 +137,7 @@ def restore_types(rows: list[tuple[Any, ...]], kinds: Sequence[_Kind]) -> list[t
 
 
 def _restore(value: Any, kind: _Kind) -> Any:
-    if kind.accepts(type(value)):
+    if kind.accepts(value.__class__):
         return value
     if kind.of is str:
         # A text that is stored as bytes has lost nothing.
