@@ -65,14 +65,14 @@ def is_damaged(value: object) -> bool:
 class _Kind(NamedTuple):
     """What the values of a column are."""
 
-    type: type
+    of: type[Any]
     """`int`, `str` or `bytes`; `object` if it is not known."""
     may_be_null: bool
 
-    def accepts(self, found: type) -> bool:
+    def accepts(self, found: type[Any]) -> bool:
         if found is type(None):
-            return self.may_be_null or self.type is object
-        return self.type is object or issubclass(found, self.type)
+            return self.may_be_null or self.of is object
+        return self.of is object or issubclass(found, self.of)
 
 
 _ANY = _Kind(object, True)
@@ -111,7 +111,7 @@ def find_kinds(sql: str, names: tuple[str, ...]) -> tuple[_Kind, ...]:
     columns = [_KINDS[table] for table in _SOURCE.findall(sql) if table in _KINDS]
     kinds = [_find_kind(name, columns) for name in names]
     if "LEFT JOIN" in sql:
-        return tuple(_Kind(kind.type, True) for kind in kinds)
+        return tuple(_Kind(kind.of, True) for kind in kinds)
     return tuple(kinds)
 
 
@@ -121,7 +121,7 @@ def _find_kind(name: str, columns: Sequence[dict[str, _Kind]]) -> _Kind:
     choice = _CHOICE.fullmatch(name)
     words = [word.rpartition(".")[2] for word in choice[1].split(", ")] if choice else [name]
     found = {one[word] for word in words for one in columns if word in one}
-    types = {kind.type for kind in found}
+    types = {kind.of for kind in found}
     if len(types) != 1:
         return _ANY
     # The largest value of no rows is NULL.
@@ -137,12 +137,12 @@ def restore_types(rows: list[tuple[Any, ...]], kinds: Sequence[_Kind]) -> list[t
 
 
 def _restore(value: Any, kind: _Kind) -> Any:
-    if kind.accepts(type(value)):
+    if kind.accepts(value.__class__):
         return value
-    if kind.type is str:
+    if kind.of is str:
         # A text that is stored as bytes has lost nothing.
         return decode_text(value) if isinstance(value, bytes) else DamagedText(_print(value), _mark(value))
-    if kind.type is bytes:
+    if kind.of is bytes:
         return value.encode() if isinstance(value, str) else _mark(value)
     return DamagedNumber(_mark(value))
 

@@ -104,10 +104,9 @@ def _load_own_state(database: Database, session_id: str, last: int) -> StoredSta
         good = [row for place, row in enumerate(rows) if row.seq == rows[0].seq + place]
         broken = (place for place, row in enumerate(good) if str(row.seq) in damaged)
         good = good[: next(broken, None)]
-        if good:
-            foreign_until = find_last_foreign_step(database, session_id)
-            count, fields = merge_steps([(row.seq, row.delta) for row in good], foreign_until)
-            good = good[:count]
+        foreign_until = find_last_foreign_step(database, session_id) if good else -1
+        count, fields = merge_steps([(row.seq, row.delta) for row in good], foreign_until)
+        good = good[:count]
         is_cut = is_cut or len(good) < len(rows)
         if good:
             return StoredState(session_id, good, is_cut, foreign_until, fields)

@@ -142,7 +142,7 @@ class SessionWriter:
         found = load_state(self._database, self.session_id, seq)
         if found is None:
             return None
-        values = decode_fields(self._model, found.fields, self.logs)
+        values = decode_fields(self._model, dict(found.fields), self.logs)
         last = found.rows[-1]
         self._loaded_steps = b""
         for row in found.rows:

@@ -259,7 +259,7 @@ def _exit_code(ended: Ended) -> str:
     return str(status)
 
 
-_LIMITS = {
+_LIMITS: dict[int, str] = {
     signal.SIGXFSZ: ": `ulimit -f` allows no larger file",
     signal.SIGXCPU: ": `ulimit -t` allows no more CPU time",
 }

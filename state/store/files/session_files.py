@@ -66,14 +66,14 @@ class SessionFiles:
         for session_id, last in self._lineage:
             condition = f"chunk = {_CHUNK} AND SUBSTR(call_id, 1, {len(_NAME)}) = ?"
             rows = list_sound_rows(self._database, "outputs", session_id, ("body",), condition, (_NAME,))
-            numbered = sorted((int(name.removeprefix(_NAME)), bytes(body)) for name, _, body in rows)
+            named = ((name.removeprefix(_NAME), bytes(body)) for name, _, body in rows)
+            numbered = sorted((int(number), body) for number, body in named if number.isdecimal())
             for n, body in numbered:
                 head, _, content = body.partition(b"\n")
                 entry = parse_json_object(head.decode("utf-8", "replace")) or {}
                 if session_id == self._writer.session_id:
                     self._next_n = max(self._next_n, n + 1)
                 path, seq = entry.get("path"), entry.get("seq")
-                is_sound = isinstance(path, str) and isinstance(seq, int)
-                if is_sound and (last is None or seq < last):
+                if isinstance(path, str) and isinstance(seq, int) and (last is None or seq < last):
                     found[path] = content
         return found
