@@ -131,11 +131,13 @@ def refusal_in_stream(data: Mapping[str, Any]) -> Refusal:
     return Refusal(500, data)
 
 
-def judge(refusal: Refusal, endpoint: Endpoint) -> Exception:
-    """Return the exception to raise: a `SandburError` or `Transient`."""
+def judge(refusal: Refusal, endpoint: Endpoint, proxy: str = "") -> Exception:
+    """Return the exception to raise: a `SandburError` or `Transient`. `proxy` names the proxy on the way."""
     status = refusal.status
     code, kind, text = _read_error(refusal.body)
     detail = readable(text, endpoint)
+    if status == 407:
+        return _make_proxy_login_error(proxy)
     if status in (401, 403):
         return _bad_credentials(status, detail, endpoint)
     if is_context_full(status, code or kind, text):
@@ -146,17 +148,20 @@ def judge(refusal: Refusal, endpoint: Endpoint) -> Exception:
             "Top it up, or resume with another model: -m PROVIDER/MODEL",
         )
     if status in (408, 409, 429) or status >= 500:
-        what = _what_happened(status, detail, endpoint)
+        what = _what_happened(status, detail, endpoint, proxy)
         return Transient(what, retry_after_s(refusal.headers), is_refusal=True)
     return _make_lasting_error(status, detail, endpoint)
 
 
-def _what_happened(status: int, detail: str, endpoint: Endpoint) -> str:
+def _what_happened(status: int, detail: str, endpoint: Endpoint, proxy: str) -> str:
     if status == 429:
         return f"rate limited by {endpoint.provider}"
     if status in (503, 529):
         return f"{endpoint.provider} is overloaded"
-    return f"{endpoint.provider} failed ({status}: {detail})"
+    # An encrypted answer comes from the server itself; any other may come from a proxy on the way.
+    is_open = bool(proxy) and not endpoint.base_url.startswith("https:")
+    source = f"{endpoint.provider} or {proxy}" if is_open else endpoint.provider
+    return f"{source} failed ({status}: {detail})"
 
 
 def _make_lasting_error(status: int, detail: str, endpoint: Endpoint) -> ModelError:
@@ -241,10 +246,16 @@ _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
 _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
 
 
-def classify_connection_error(error: Exception, endpoint: Endpoint) -> Exception:
+_CUT = ("ReadError", "WriteError")
+_PROXY_HINT = "Check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY, or name the host in NO_PROXY."
+_PROXY_LOGIN = "Write them into the variable that names the proxy: http://NAME:PASSWORD@HOST:PORT"
+
+
+def classify_connection_error(error: Exception, endpoint: Endpoint, proxy: str = "") -> Exception:
     """Return `Transient` for a lost connection, or `Unreachable` if a retry cannot help.
 
-    Return `Exhausted` if this process could not open a connection at all, which is not the server's fault.
+    `proxy` names the proxy on the way, if there is one. Return `Exhausted` if this process could not open a
+    connection at all, which is not the server's fault.
     """
     if (ours := _find_own_error(error)) is not None:
         return ours
@@ -257,14 +268,47 @@ def classify_connection_error(error: Exception, endpoint: Endpoint) -> Exception
                 " else check the base URL and the clock of this machine.",
             )
         if isinstance(cause, gaierror):
-            return _classify_dns_error(cause, endpoint)
+            return _classify_dns_error(cause, endpoint, proxy)
         if isinstance(cause, ConnectionRefusedError) and endpoint.profile.start_command:
             return Unreachable(
                 f"No {endpoint.provider} is running at {endpoint.display_url}.",
                 f"Start it with: {endpoint.profile.start_command}",
             )
+    return _classify_hop(error, endpoint, proxy)
+
+
+def _classify_hop(error: Exception, endpoint: Endpoint, proxy: str) -> Exception:
+    """Return the failure with the hop that failed: the proxy or the server."""
+    causes = tuple(_causes(error))
+    refusal = next((str(one) for one in causes if type(one).__name__ == "ProxyError"), None)
+    if refusal is not None:
+        if refusal.startswith("407"):
+            return _make_proxy_login_error(proxy)
+        said = readable(refusal, endpoint)
+        if refusal.startswith("403"):
+            return Unreachable(
+                f"{proxy} does not let requests to {endpoint.display_url} pass ({said}).", _PROXY_HINT
+            )
+        return Transient(f"cannot reach {endpoint.display_url}: {proxy} answers {said}")
+    hop = proxy or "the server"
+    if any(isinstance(one, ConnectionRefusedError) for one in causes):
+        return Transient(f"cannot reach {endpoint.display_url}: {hop} refuses the connection")
+    if any(_is_cut(one) for one in causes):
+        through = f" through {proxy}" if proxy else ""
+        return Transient(
+            f"cannot reach {endpoint.display_url}: the connection{through} was cut before an answer"
+        )
     reason = readable(str(error.__cause__ or error), endpoint)
-    return Transient(f"cannot reach {endpoint.display_url} ({reason})")
+    return Transient(f"cannot reach {endpoint.display_url} ({reason}{f'; by {proxy}' if proxy else ''})")
+
+
+def _is_cut(error: BaseException) -> bool:
+    # The classes of the HTTP libraries are known by name, because a start without a request loads neither.
+    return isinstance(error, ConnectionResetError | BrokenPipeError) or type(error).__name__ in _CUT
+
+
+def _make_proxy_login_error(proxy: str) -> Unreachable:
+    return Unreachable(f"{proxy or 'a proxy'} wants a name and a password (407).".capitalize(), _PROXY_LOGIN)
 
 
 def _find_own_error(error: Exception) -> Exception | None:
@@ -296,11 +340,13 @@ def unusable_settings(error: Exception, endpoint: Endpoint) -> SandburError | No
     return ConfigError(problem, "Correct or unset it.") if named else None
 
 
-def _classify_dns_error(error: gaierror, endpoint: Endpoint) -> Exception:
+def _classify_dns_error(error: gaierror, endpoint: Endpoint, proxy: str) -> Exception:
     what = f"cannot find the host of {endpoint.display_url} ({readable(error.strerror or '', endpoint)})"
     hint = "Check the base URL for a mistyped name, and the network of this machine."
-    if proxies := _find_set_variables(_PROXIES[:3]):
-        hint = f"{hint} {' and '.join(proxies)} may name the host, too."
+    if proxy:
+        # With a proxy, only its own name is looked up here.
+        what = f"cannot find {proxy} ({readable(error.strerror or '', endpoint)})"
+        hint = _PROXY_HINT
     if error.errno == EAI_AGAIN:
         return Transient(what, max_tries=2, lasting=Unreachable, hint=hint)
     return Unreachable(f"{what[0].upper()}{what[1:]}.", hint)

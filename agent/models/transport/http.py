@@ -27,7 +27,7 @@ from ..failures import (
 from ..providers import Endpoint, Profile
 from .clients import Clients, PooledClient
 from .headers import CONNECT_TIMEOUT_S, WRITE_TIMEOUT_S, request_headers
-from .proxies import basic_authorization, find_proxy, parse_proxy, read_credentials
+from .proxies import basic_authorization, describe_proxy, find_proxy, parse_proxy, read_credentials
 
 _MAX_CONNECTIONS = 1000
 _MAX_IDLE_CONNECTIONS = 100
@@ -66,12 +66,15 @@ class HttpTransport:
         try:
             response = await self._send(client, path, content)
         except httpcore2.TimeoutException:
-            raise Transient(f"{self._endpoint.display_url} does not answer") from None
+            by = describe_proxy(self._endpoint)
+            through = f" through {by}" if by else ""
+            raise Transient(f"{self._endpoint.display_url} does not answer{through}") from None
         except (*_FAILED, ValueError) as error:  # `ValueError`: the text of a header is not ASCII
-            raise classify_connection_error(error, self._endpoint) from error
+            raise classify_connection_error(error, self._endpoint, describe_proxy(self._endpoint)) from error
         answer = HttpResponse(response, self._endpoint.provider)
         if not 200 <= response.status < 300:
-            raise judge(await self._refusal(response.status, answer), self._endpoint)
+            refusal = await self._refusal(response.status, answer)
+            raise judge(refusal, self._endpoint, describe_proxy(self._endpoint))
         return answer
 
     async def aclose(self) -> None:

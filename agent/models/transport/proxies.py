@@ -9,6 +9,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpcore2
 
 from ....actions.tools.web.tls import tls_context
+from ..providers import Endpoint
 
 _SCHEMES = ("http", "https", "socks5", "socks5h")
 
@@ -27,6 +28,13 @@ def find_proxy(url: SplitResult) -> str:
     if any(_contains(network, host) for network in proxies.get("no", "").split(",")):
         return ""
     return address if "://" in address else f"http://{address}"
+
+
+def describe_proxy(endpoint: Endpoint) -> str:
+    """Return "the proxy ADDRESS" without its password, if requests to the endpoint go through one; else an
+    empty text."""
+    address = find_proxy(urlsplit(endpoint.base_url))
+    return f"the proxy {address.rpartition('@')[2].rpartition('//')[2]}" if address else ""
 
 
 def parse_proxy(address: str) -> httpcore2.Proxy:

@@ -29,6 +29,7 @@ from ..providers import Endpoint, Profile
 from .clients import Clients, PooledClient
 from .clouds import credentials_error, sign_in_errors, start_client
 from .headers import CONNECT_TIMEOUT_S, WRITE_TIMEOUT_S, custom_headers, key_headers
+from .proxies import describe_proxy
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +115,10 @@ def translate_error(error: Any, module: Any, endpoint: Endpoint) -> Exception:
     """Return the error of the openai or the anthropic library as `Transient` or a `SandburError`."""
     if isinstance(error, module.APIStatusError):
         headers = {name.lower(): value for name, value in error.response.headers.items()}
-        return judge(Refusal(error.status_code, error.body, headers), endpoint)
+        return judge(Refusal(error.status_code, error.body, headers), endpoint, describe_proxy(endpoint))
     if isinstance(error, module.APITimeoutError):
         return Transient(f"{endpoint.display_url} does not answer")
-    return classify_connection_error(error, endpoint)
+    return classify_connection_error(error, endpoint, describe_proxy(endpoint))
 
 
 def load_sdk(profile: Profile) -> ModuleType:

@@ -60,16 +60,17 @@ async def test_the_tools_of_a_task_replace_those_of_the_agent(store: TemporarySt
     assert model.requests[0].system.startswith("Be brief.")
 
 
+LONG = ("first " * 200).strip()
+
+
 async def test_turns_are_sent_in_order_in_one_session(store: TemporaryStore) -> None:
     agent, model = make_agent(store, lambda request: "summary" if request.purpose == "summary" else "ok")
-    task = Task(
-        "third", turns=("first", "second", "/compact"), check=lambda solution: solution.result == "ok"
-    )
+    task = Task("third", turns=(LONG, "second", "/compact"), check=lambda solution: solution.result == "ok")
     run = await evaluate(store, agent, task)
     assert run.is_passed
     assert [request.purpose for request in model.requests] == ["turn", "turn", "summary", "turn"]
     assert [list(request.messages)[-1].text for request in model.requests if request.purpose == "turn"] == [
-        "first",
+        LONG,
         "second",
         "third",
     ]
