@@ -112,11 +112,11 @@ def _list_moves(seen: SeenCommand) -> Iterator[str]:
 
 def enter_git_folder(seen: SeenCommand, folder: str) -> str:
     """Return the folder in which a git command works: that of its options `-C`, or `folder`."""
-    words: Sequence[str] = seen.words[1:] if seen.program == "git" else ()
+    words = list(seen.words[1:]) if seen.program == "git" else list[str]()
     while words and words[0].startswith("-"):
         if words[0] == "-C" and len(words) > 1:
             folder = _enter(folder, words[1])
-        words = words[2 if words[0] in GIT_OPTIONS_WITH_VALUE else 1 :]
+        del words[: 2 if words[0] in GIT_OPTIONS_WITH_VALUE else 1]
     return folder
 
 
