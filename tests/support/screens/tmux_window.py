@@ -54,8 +54,17 @@ class Terminal:
 
     def open_window(self, script: str, width: int, height: int) -> None:
         # Each start has its own socket, because a tmux server that is ending accepts no new window.
-        self._socket = str(self._sockets / str(len(list(self._sockets.iterdir()))))
+        self._socket = self.next_socket
         self._tmux("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height), script)
+
+    @property
+    def next_socket(self) -> str:
+        """The socket of the tmux server that the next start makes."""
+        return str(self._sockets / str(len(list(self._sockets.iterdir()))))
+
+    def buffer(self) -> str:
+        """Return the newest paste buffer of tmux."""
+        return self._tmux("show-buffer")
 
     def keys(self, *names: str) -> None:
         self._tmux("send-keys", *names)

@@ -2,6 +2,7 @@
 
 import time
 
+import pytest
 from support.screens.tmux_window import ASKS, DEAF_S, Terminal
 
 
@@ -94,3 +95,20 @@ def test_mode_theme_and_model_are_picked_with_the_arrow_keys(terminal: Terminal)
     terminal.keys("C-c")
     terminal.type("/status")
     terminal.see("mode         plan")
+
+
+@pytest.mark.parametrize("is_in_tmux", [True, False])
+def test_copy_claims_a_clipboard_only_where_a_program_reports_it(
+    terminal: Terminal, is_in_tmux: bool
+) -> None:
+    inside = {"TMUX": f"{terminal.next_socket},1,0"} if is_in_tmux else {}
+    terminal.start("-m demo", DISPLAY="", WAYLAND_DISPLAY="", **inside)
+    terminal.see("interactive · demo")
+    terminal.type("hello")
+    terminal.see("model call")
+    terminal.type("/copy")
+    screen = terminal.see("it does not report it")
+    assert "Copied" not in screen
+    assert ("in the buffer of tmux" in screen) is is_in_tmux
+    if is_in_tmux:
+        assert terminal.buffer().startswith("Hello! I am the demo")

@@ -31,6 +31,9 @@ from .command import DONE, SlashContext, SlashOffer, SlashResult, tell, warn
 if TYPE_CHECKING:
     from ....agent.history.time_travel.touched_files import FileDifference
 
+_TMUX = ("tmux", "load-buffer", "-w", "-")
+_SCREEN_BYTES = 600
+_UNKNOWN_END = "Whether the terminal puts them on its clipboard is not known: it does not report it."
 _MAX_CLIPBOARD_BYTES = 100_000
 """The most bytes that terminals accept in an escape sequence."""
 _CLIPBOARD_WAIT_S = 5.0
@@ -236,12 +239,15 @@ async def copy(context: SlashContext, words: str) -> SlashResult:
     if not text:
         warn(context, "There is no code in the last answer." if words else "There is no answer yet.")
         return DONE
-    ways = [
-        *(["the terminal"] if _send_to_terminal(context, text) else []),
-        *(await _pipe(text, os.environ)),
-    ]
-    if ways:
-        tell(context, f"Copied {len(text):,} characters, by {' and '.join(ways)}.")
+    size = f"{len(text):,} characters"
+    is_in_tmux = bool(os.environ.get("TMUX")) and await _take(_TMUX, text)
+    is_sent = is_in_tmux or _send_to_terminal(context, text)
+    if programs := await _pipe(text, os.environ):
+        tell(context, f"Copied {size}, by {' and '.join(programs)}.")
+    elif is_in_tmux:
+        tell(context, f"{size} are in the buffer of tmux: prefix ] pastes them. {_UNKNOWN_END}")
+    elif is_sent:
+        tell(context, f"Sent {size} to the terminal. {_UNKNOWN_END}")
     else:
         warn(
             context,
@@ -263,7 +269,12 @@ def _send_to_terminal(context: SlashContext, text: str) -> bool:
     console, body = context.renderer.console, text.encode("utf-8", "replace")
     if not console.is_terminal or len(body) > _MAX_CLIPBOARD_BYTES:
         return False
-    console.file.write(f"\x1b]52;c;{base64.b64encode(body).decode()}\x07")
+    order = f"\x1b]52;c;{base64.b64encode(body).decode()}\x07"
+    if os.environ.get("STY"):
+        # screen passes on what is wrapped, in pieces of a limited size.
+        pieces = (order[at : at + _SCREEN_BYTES] for at in range(0, len(order), _SCREEN_BYTES))
+        order = "".join(f"\x1bP{piece}\x1b\\" for piece in pieces)
+    console.file.write(order)
     console.file.flush()
     return True
 
