@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from support.crash.fleet.deadly_victim import CALLS, DEADLY, NAME, make_agent
 from support.stores.databases import DATABASES, fresh_url
-from support.victims.agents.deadly_victim import CALLS, DEADLY, NAME, make_agent
 from support.victims.victims import run_victim
 
 from sandbur.agent.fleet.messages import create_session, send_message
@@ -41,7 +41,7 @@ def keep_working(url: str, log: Path, effect: str, mode: str) -> int:
     """Start the worker again until it ends in order; return how often it died."""
     for deaths in range(MOST_STARTS):
         words = (url, str(log), effect, mode)
-        ended = run_victim("agents/deadly_victim", *words, SANDBUR_LEASE_S="1")
+        ended = run_victim("../crash/fleet/deadly_victim", *words, SANDBUR_LEASE_S="1")
         if ended.code == 0:
             return deaths
         assert ended.code == -signal.SIGKILL, ended.err
@@ -102,7 +102,7 @@ def test_a_worker_that_is_killed_while_it_counts_or_parks_costs_no_further_try(
     add_sessions(url, log, "read", "yolo", names=(DEADLY,))
     words = (url, str(log), "read", "yolo")
     for kills in (*[""] * explosions, point):
-        died = run_victim("agents/deadly_victim", *words, point=kills, SANDBUR_LEASE_S="1")
+        died = run_victim("../crash/fleet/deadly_victim", *words, point=kills, SANDBUR_LEASE_S="1")
         assert died.code == -signal.SIGKILL, died.err
     keep_working(url, log, "read", "yolo")
     store = Store.open(url)

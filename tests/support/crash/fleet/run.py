@@ -18,17 +18,17 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from support.history.own_postgres import OwnPostgres, own_postgres
-from support.history.rules import AtRest, Event, History, Kind, Violation, check
+from support.crash.fleet.history_worker import NAME, make_agent
+from support.crash.fleet.own_postgres import OwnPostgres, own_postgres
+from support.crash.fleet.rules import AtRest, Event, History, Kind, Violation, check
 from support.network.proxy import Proxy
 from support.places import PYTHONPATH, SUPPORT
 from support.stores.databases import fresh_place
-from support.victims.agents.history_worker import NAME, make_agent
 
 from sandbur.agent.session.decisions import make_decision
 from sandbur.state.calls import CallDecision, PendingCall
@@ -40,7 +40,7 @@ from sandbur.ui.server.answers import RequestRefused
 from sandbur.ui.server.session_runner import SessionRunner
 
 KINDS = ("sqlite", "postgresql", "mysql")
-WORKER = SUPPORT / "victims/agents/history_worker.py"
+WORKER = SUPPORT / "crash/fleet/history_worker.py"
 LEASE_S = 1.5
 BOUND_S = 120.0
 _ROUND_S = 60.0
@@ -219,7 +219,7 @@ class _World:
 
 
 @contextmanager
-def _open_world(kind: str, folder: Path) -> Iterator[_World]:
+def _open_world(kind: str, folder: Path) -> Generator[_World]:
     with ExitStack() as stack:
         if kind == "sqlite":
             url = f"sqlite:///{folder}/store.db"

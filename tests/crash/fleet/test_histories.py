@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.history.rules import AtRest, Event, History, check
-from support.history.run import Plan, describe, run_history
+from support.crash.fleet.rules import AtRest, Event, History, check
+from support.crash.fleet.run import Plan, describe, run_history
 from support.network.tls_servers import only_with
 from support.stores.databases import ON_MYSQL
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 BOT = """
 from pathlib import Path
-from support.victims.agents.deadly_victim import make_agent
+from support.crash.fleet.deadly_victim import make_agent
 
 agent = make_agent(Path(__file__).with_name("log"), "read", "yolo")
 """

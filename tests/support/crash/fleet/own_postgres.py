@@ -8,7 +8,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -69,7 +69,7 @@ class OwnPostgres:
 
 
 @contextmanager
-def own_postgres() -> Iterator[OwnPostgres]:
+def own_postgres() -> Generator[OwnPostgres]:
     """Start a server; it ends with the context."""
     # The user of the server has no right to the folders of tests.
     folder = Path(tempfile.mkdtemp(prefix="sandbur-history-", dir="/tmp"))
