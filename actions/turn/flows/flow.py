@@ -218,7 +218,7 @@ def flow(name: str = "", **options: Any) -> Callable[[Callable[..., Any]], Flow]
 
     def decorate(function: Callable[..., Any]) -> Flow:
         own = (function.__doc__ or "").strip().partition("\n")[0]
-        described = {**options, "description": options.get("description") or own}
+        described: dict[str, Any] = {**options, "description": options.get("description") or own}
         return Flow(name or function.__name__, run=function, **described)
 
     return decorate
