@@ -56,7 +56,7 @@ def _write_time(time: Any) -> Any:
     return format_time(time) if isinstance(time, datetime) else time
 
 
-Timestamp = Annotated[str, BeforeValidator(_write_time), Field(json_schema_extra={"format": "date-time"})]
+AnswerTime = Annotated[str, BeforeValidator(_write_time), Field(json_schema_extra={"format": "date-time"})]
 """A stored time in an answer, in the one form of all of them: `2026-01-31T12:00:00.000+00:00`."""
 
 
@@ -119,8 +119,8 @@ class SessionEntryAnswer(AnswerForm):
     app: str
     user: str
     tags: list[str]
-    created_at: Timestamp
-    updated_at: Timestamp
+    created_at: AnswerTime
+    updated_at: AnswerTime
     parent: str | None = Field(description="The session whose call started this one.")
     cursor: str
 
@@ -155,8 +155,8 @@ class SessionDetailsAnswer(AnswerForm):
     app: str
     user: str
     tags: list[str]
-    created_at: Timestamp
-    updated_at: Timestamp
+    created_at: AnswerTime
+    updated_at: AnswerTime
     parent: str | None
     forked_from: str | None
     steps: int
@@ -248,7 +248,7 @@ class StepQueryForm(Form):
 
 class StepEntryAnswer(AnswerForm):
     seq: int
-    at: Timestamp
+    at: AnswerTime
     action: str
     kind: str
     text: str
@@ -298,7 +298,7 @@ class PassageQueryForm(Form):
 class PassageAnswer(AnswerForm):
     session_id: str = Field(description="This session, a sub-agent, or what it was forked from.")
     step: int
-    at: Timestamp
+    at: AnswerTime
     kind: Literal["person", "answer", "call", "result"]
     tool: str
     call_id: str
@@ -372,7 +372,7 @@ class FactEntryAnswer(AnswerForm):
     scope: str
     path: str
     state: str
-    created_at: Timestamp
+    created_at: AnswerTime
 
 
 class FactListAnswer(AnswerForm):
@@ -390,7 +390,7 @@ class TokenEntryAnswer(AnswerForm):
     name: str
     tenant: str
     scopes: list[Scope]
-    created_at: Timestamp
+    created_at: AnswerTime
     expires_at: str
 
 
@@ -410,7 +410,7 @@ class AuditQueryForm(Form):
 
 
 class AuditLineAnswer(AnswerForm):
-    at: Timestamp
+    at: AnswerTime
     token: str
     request: str
     session: str
