@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 from ....actions.ports.events import RunFinished
 from ....state.conversation.messages import Message
 from ....state.errors import UsageError, WrongType
+from ...runtime.agent_definition import is_agent
+from ...sdk.agent import make_recorder
 from ...sdk.runs.request import RunRequest
 from .lock import HubLock
 from .participant import Member, require_text
@@ -68,7 +70,7 @@ class MessageHub(Talk):
         self._first = found[0]
         self._declared: tuple[str, ...] = tuple(self._names)
         if order != "declared" and not callable(order):
-            if not _is_agent(order):
+            if not is_agent(order):
                 raise WrongType(
                     f"`order` is not {reprlib.repr(order)}.",
                     'It takes "declared", a function that returns a name, or an agent.',
@@ -124,7 +126,7 @@ class MessageHub(Talk):
         if self._is_open:
             raise UsageError("This hub is open already.", "Open it again after its block has ended.")
         async with AsyncExitStack() as stack:
-            recorder = self._first.make_recorder(RecordModel(), "hub")
+            recorder = make_recorder(self._first, RecordModel(), "hub")
             session = await stack.enter_async_context(recorder.session(self.id))
             self._begin(stack, HubRecord(session))
             stack.callback(self._close)
@@ -171,7 +173,7 @@ class MessageHub(Talk):
             await self.write(HubEntry(kind="ended", text="The block ended."))
 
     def _make_member(self, agent: Agent[Any]) -> Member:
-        if not _is_agent(agent):
+        if not is_agent(agent):
             raise WrongType(f"A hub takes agents, not {type(agent).__name__}.", "Write MessageHub([a, b]).")
         if not agent.name:
             raise UsageError("An agent in a hub needs a name.", 'Write Agent(..., name="ada").')
@@ -186,10 +188,6 @@ class MessageHub(Talk):
         for entry in entries:
             if member.name in entry.to:
                 member.give(entry)
-
-
-def _is_agent(value: Any) -> bool:
-    return callable(getattr(value, "make_recorder", None))
 
 
 def _list_agents(agents: Any) -> list[Agent[Any]]:

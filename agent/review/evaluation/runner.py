@@ -20,7 +20,7 @@ from ...history.reports.read_report import read_account
 from ...history.reports.run_report import facts_of
 from ...runtime.version import VERSION
 from ...sdk.runs.result import RunResult
-from ...sdk.session import AgentSession
+from ...sdk.session import AgentSession, opened_session
 from .contender import SessionOpener
 from .measures.metrics import JudgeMetric, Metric
 from .measures.result import EvaluationResult, EvaluationRun
@@ -181,7 +181,7 @@ class EvaluationRunner:
             model = player = ScriptPlayer(read_script(planned.task, script, place.translate))
         async with self._open_session(planned, place, session_id, model) as session:
             if player is not None:
-                player.count_replies = lambda: session.opened.state.usage.llm_calls
+                player.count_replies = lambda: opened_session(session).state.usage.llm_calls
             return await run_turns(session, messages, planned.task.interrupt_at_call)
 
     def _open_session(
