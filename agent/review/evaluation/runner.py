@@ -22,7 +22,7 @@ from ...runtime.version import VERSION
 from ...sdk.runs.result import RunResult
 from ...sdk.session import AgentSession, opened_session
 from .contender import SessionOpener
-from .measures.metrics import JudgeMetric, Metric
+from .measures.metrics import JudgeMetric, Metric, make_judge
 from .measures.result import EvaluationResult, EvaluationRun
 from .plan import EvaluationPlan, PlannedRun
 from .runs.records import read_history, read_record, record
@@ -236,7 +236,7 @@ class EvaluationRunner:
     async def _measure(self, metric: Metric, solution: Solution, planned: PlannedRun) -> float:
         if not isinstance(metric, JudgeMetric):
             return await metric.measure(solution)
-        agent = metric.make_agent(self._settings.store, self._env)
+        agent = make_judge(metric, self._settings.store, self._env)
         return float((await metric.judge(solution, planned.task.instruction, agent)).score)
 
 
