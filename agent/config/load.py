@@ -28,7 +28,7 @@ from .paths import (
     refuse_if_world_writable,
 )
 from .policy_files import load_machine_policy
-from .setting import Kind, Setting
+from .setting import Kind, Setting, declarations_of
 from .setting_reader import SettingReader, SettingValue
 from .settings import CONFINING, SETTINGS, Overrides, Settings
 from .values import Values, parse_config, read_environment, read_flags
@@ -145,7 +145,7 @@ def load_settings(overrides: Overrides, env: Mapping[str, str], of_project: bool
     if values["providers"]:
         redirected = () if project is None else project.values.get("providers", ())
         values["providers"] = _providers(values["providers"], redirected)
-    core = {key: value for key, value in values.items() if key in Settings.declarations}
+    core = {key: value for key, value in values.items() if key in declarations_of(Settings)}
     return Settings(
         **core,
         of_extensions={key: value for key, value in values.items() if key not in core},

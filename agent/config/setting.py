@@ -40,12 +40,12 @@ class Declared:
     change. A field with a `Declaration` has a default and metadata. A field without a value is required.
     """
 
-    declarations: ClassVar[Mapping[str, Declaration]] = {}
+    _declarations: ClassVar[Mapping[str, Declaration]] = {}
     """Name -> declaration of the fields; those of base classes come first."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        found = dict(cls.declarations)
+        found = dict(cls._declarations)
         for name, kind in vars(cls).get("__annotations__", {}).items():
             if "ClassVar" in str(kind):
                 continue
@@ -53,10 +53,10 @@ class Declared:
             found[name] = value if isinstance(value, Declaration) else Declaration(value)
             if isinstance(value, Declaration):
                 setattr(cls, name, value.default)
-        cls.declarations = found
+        cls._declarations = found
 
     def __init__(self, **values: Any) -> None:
-        given = {name: values.pop(name, declared.default) for name, declared in self.declarations.items()}
+        given = {name: values.pop(name, declared.default) for name, declared in self._declarations.items()}
         missing = [name for name, value in given.items() if value is _NEEDED]
         if values or missing:
             raise TypeError(f"{type(self).__name__}: unknown {sorted(values)}, missing {missing}")
@@ -77,6 +77,11 @@ class Declared:
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
         return f"{type(self).__name__}({values})"
+
+
+def declarations_of(kind: type[Declared] | Declared) -> Mapping[str, Declaration]:
+    """Return name -> declaration of the fields of a record or of its class."""
+    return kind._declarations  # pyright: ignore[reportPrivateUsage]
 
 
 class Flag(NamedTuple):

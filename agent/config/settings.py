@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..extensions.registry import PACKAGES, list_shipped
 from .machine_policy import NO_POLICY, MachinePolicy
-from .setting import Declaration, Declared, Flag, Group, Kind, Merge, Setting, insert_rows
+from .setting import Declaration, Declared, Flag, Group, Kind, Merge, Setting, declarations_of, insert_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -208,7 +208,7 @@ class Settings(Declared):
         return vars(self)[key] if key in vars(self) else self.of(key)
 
 
-SETTINGS = [Setting(name, *one.argument) for name, one in Settings.declarations.items() if one.argument]
+SETTINGS = [Setting(name, *one.argument) for name, one in declarations_of(Settings).items() if one.argument]
 """The rows of all settings. `load_extensions` inserts those of installed packages."""
 for _extension in list_shipped():
     insert_rows(SETTINGS, _extension.settings)

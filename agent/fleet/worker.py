@@ -26,13 +26,13 @@ from ...state.store.sessions.listing import read_beat_s
 from ...state.store.sessions.record_feed import load_newest_run
 from ...state.store.sessions.sealed_limits import make_limit_error
 from ...state.store.store import Store
+from ..sdk.session import AgentSession, opened_session
 from ..session.recovery import park
 from .isolation import SessionIsolation
 from .worker_sessions import WorkerSessions
 
 if TYPE_CHECKING:
     from ..sdk.agent import Agent
-    from ..sdk.session import AgentSession
     from ..session.session import Session
 
 _ASKED, _SHUTDOWN = "a request to stop", "the shutdown of its worker"
@@ -399,7 +399,7 @@ _STOPPING = ("needs_approval", "needs_decision", "rate_limited", "error", "inter
 
 
 def _is_idle(session: AgentSession[Any]) -> bool:
-    opened = session.opened
+    opened = opened_session(session)
     return opened.next_action == "prompt" and not opened.state.turn_open
 
 
@@ -407,7 +407,7 @@ def _lacks_end(session: AgentSession[Any], claimed: Claimed) -> bool:
     """Return whether the worker before died after the last step of a run, and before the run's end was
     recorded.
     """
-    return claimed.status == "running" and bool(len(session.opened.state.chat_history))
+    return claimed.status == "running" and bool(len(opened_session(session).state.chat_history))
 
 
 async def _next_message(session: AgentSession[Any], status: str) -> UserContent | None:
@@ -415,7 +415,9 @@ async def _next_message(session: AgentSession[Any], status: str) -> UserContent 
 
     A turn that a person interrupted ends with the next message.
     """
-    is_ended = status == "interrupted" and not await _run_in_thread(partial(_is_decided, session.opened))
+    is_ended = status == "interrupted" and not await _run_in_thread(
+        partial(_is_decided, opened_session(session))
+    )
     return await session.next_queued() if _is_idle(session) or is_ended else None
 
 
@@ -435,7 +437,7 @@ def _find_answered(session: AgentSession[Any], claimed: Claimed, finished: RunFi
 
     After an interruption, those that this process knows and that wait still ask for one.
     """
-    taken = session.opened.state.inbox_taken.queue
+    taken = opened_session(session).state.inbox_taken.queue
     is_cut = finished is not None and finished.status == "interrupted"
     waits = is_cut and any(one.kind == "queue" for one in session.waiting_messages)
     return taken if waits else max(claimed.asked, taken)

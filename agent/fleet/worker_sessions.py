@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ...actions.ports import ModelRequest, Reply
 from ...state.databases.database import Database
@@ -18,13 +18,11 @@ from ...state.store.store import Store
 from ..config.load import load_settings
 from ..extensions.middleware.middleware import Middleware, NextModelCall
 from ..runtime.runtime import Runtime
+from ..sdk.agent import Agent, define_as
 from ..sdk.runs.rules import RunRules
 from ..sdk.runs.stream import StreamedRun
 from ..sdk.session import AgentSession
 from ..session.session import Session
-
-if TYPE_CHECKING:
-    from ..sdk.agent import Agent
 
 _MOST_IDLE = 32
 """How many runtimes without an open session are kept."""
@@ -74,7 +72,7 @@ class SharedBudget(Middleware):
 
 def open_runtime(agent: Agent[Any], name: str, store: Store, env: Mapping[str, str]) -> Runtime:
     """Return a runtime of an agent in an open store; `name` is what its sessions store as their agent."""
-    definition = agent.definition_of(name)
+    definition = define_as(agent, name)
     scopes = definition.overrides.get("memory_scopes") or (_SERVED_SCOPES if definition.name else ("user",))
     definition = replace(definition, overrides={**definition.overrides, "memory_scopes": scopes})
     settings = load_settings(definition.overrides, env, of_project=False)

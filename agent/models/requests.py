@@ -16,7 +16,7 @@ from ...actions.turn.output.format import OutputFormat
 from ...actions.turn.plan.decision_tools import FINAL_ANSWER
 from ...state.application import Usage
 from ...state.conversation.attachments import MAX_IMAGE_BYTES, AttachedFile
-from ...state.conversation.messages import Block, Message, Text, refuse_json_constant
+from ...state.conversation.messages import Block, Message, Text, dialect_cache_of, refuse_json_constant
 from ...state.conversation.transcript import Transcript, TranscriptRange
 from ...state.session import Effort
 from .providers import Endpoint
@@ -115,7 +115,7 @@ class Dialect(ABC):
 
     @property
     def key(self) -> str:
-        """Return the key of this dialect, including its left-out parts, in `Message.dialect_cache`."""
+        """Return the key of this dialect, including its left-out parts, in `dialect_cache_of(message)`."""
         left_out = "".join(f" without {kind}" for kind in sorted(self.files.refused))
         return f"{self._endpoint.profile.wire} {self._endpoint.name}{left_out}{self._formatter_key}"
 
@@ -327,7 +327,7 @@ class RenderedHistory:
         """Return the JSON of the message, and whether it is the provider's own. The message caches its
         JSON."""
         key = self._dialect.key
-        slot = message.dialect_cache
+        slot = dialect_cache_of(message)
         is_wire = self._dialect.can_replay(message) and f"{key} rebuilt" not in slot
         if is_wire and self._dialect.binds_prefix and self._is_moved(message):
             rebuild(self._dialect, message)
@@ -339,7 +339,7 @@ class RenderedHistory:
     def _is_moved(self, message: Message) -> bool:
         """Return whether the messages before this one differ from those before it when it was first sent."""
         now = str(self._digest).encode()
-        return message.dialect_cache.setdefault(f"{self._dialect.key} prefix", now) != now
+        return dialect_cache_of(message).setdefault(f"{self._dialect.key} prefix", now) != now
 
     def pieces(self) -> tuple[bytes, ...]:
         return (*self._blocks, *self._fresh)
@@ -390,8 +390,8 @@ class Bodies:
 
 
 def rebuild(dialect: Dialect, message: Message) -> None:
-    message.dialect_cache[dialect.key] = dialect.fragments(message, replay=False)
-    message.dialect_cache[f"{dialect.key} rebuilt"] = b""
+    dialect_cache_of(message)[dialect.key] = dialect.fragments(message, replay=False)
+    dialect_cache_of(message)[f"{dialect.key} rebuilt"] = b""
 
 
 def _spans(histories: Sequence[Transcript]) -> list[TranscriptRange]:

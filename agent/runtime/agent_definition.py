@@ -223,6 +223,11 @@ PLAIN = Definition()
 """The definition that the command uses without an agent of the user's own."""
 
 
+def is_agent(value: Any) -> bool:
+    """Return whether a value is an agent; its class cannot be imported here."""
+    return not isinstance(value, type) and callable(getattr(value, "output_validator", None))
+
+
 def find_calling_module() -> str:
     """Return the name of the module that called the caller of this function; empty if it has none."""
     return sys._getframe(2).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]

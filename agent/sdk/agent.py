@@ -24,7 +24,6 @@ from ..runtime.agent_definition import (
     AgentParts,
     Definition,
     Instructions,
-    SubAgentDefinition,
     find_calling_module,
     find_variable,
 )
@@ -37,10 +36,10 @@ from .arguments import (
     AgentArguments,
     Handoff,
     KnowledgeSource,
+    as_sub_agent,
     as_tools,
     define_agent,
     define_handoffs,
-    define_sub_agent,
     forbid_loop,
     parse_output_type,
     require_fitting,
@@ -58,7 +57,7 @@ from .runs.result import OutputT, RunResult
 from .runs.rules import OutputValidator, RunRules, split_instructions
 from .runs.stream import EventStream, StreamedRun
 from .runs.trial_runs import RunsTrials
-from .session import AgentSession
+from .session import AgentSession, run_request, stream_request
 from .stored_sessions import SessionArguments, read_session_id
 
 if TYPE_CHECKING:
@@ -222,7 +221,7 @@ class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT
         restore = restore_for(
             parts.file,
             lambda: agent.definition,
-            lambda older: make(older).definition_of(agent.definition.source),
+            lambda older: make(older)._define_as(agent.definition.source),
             lambda stored: parse_agent_text(stored, env, names),
         )
         agent._definition = replace(agent._definition, restore=restore)
@@ -241,38 +240,27 @@ class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT
     @property
     def definition(self) -> Definition:
         """Return the definition from which the runtime opens sessions."""
-        return self.definition_of(find_variable(self._module, self) or self._definition.source)
+        return self._define_as(find_variable(self._module, self) or self._definition.source)
 
-    def definition_of(self, source: str) -> Definition:
+    def _define_as(self, source: str) -> Definition:
         """Return the definition, with `source` as the name by which the agent can be loaded again."""
-        layers = (*self._definition.middleware, self.hook_middleware)
+        layers = (*self._definition.middleware, self._hook_middleware)
         return replace(
             self._definition,
             source=source,
             middleware=layers,
-            agents=tuple(one.as_sub_agent() for one in self._arguments["agents"]),
+            agents=tuple(map(as_sub_agent, self._arguments["agents"])),
             handoffs=define_handoffs(self.handoffs),
             run_rules=self._rules,
             name=self.name,
         )
-
-    def as_sub_agent(self, name: str = "", description: str = "") -> SubAgentDefinition:
-        """Return the agent as another one starts it; raises `UsageError` without a name or a description."""
-        return define_sub_agent(
-            name or self.name, description or self._arguments["description"], self.definition
-        )
-
-    def make_recorder(self, model: Model, name: str) -> Agent[str]:
-        """Return an agent without instructions and tools, whose sessions are in the store of this one."""
-        place = {key: self._arguments[key] for key in ("store", "cwd", "env")}
-        return Agent(model, name=name, planning="off", **place)
 
     def as_tool(self, name: str = "", description: str = "") -> Tool:
         """Return a tool whose calls start the agent as a sub-agent: with its own session, tools and history.
 
         Raises `UsageError` without a name or a description, here or in the agent.
         """
-        sub_agent = self.as_sub_agent(name, description)
+        sub_agent = as_sub_agent(self, name, description)
         made: Tool = load(".agent.agents.agent_tool:AgentTool")(sub_agent.name, sub_agent)
         return made
 
@@ -302,7 +290,7 @@ class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT
         """
         request = make_request(output, options)
         async with self, self._session_of(options) as session:
-            return await session.run_request(message, request)
+            return await run_request(session, message, request)
 
     @overload
     def run_sync(
@@ -384,10 +372,22 @@ class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT
         try:
             async with (
                 self._session_of(options) as session,
-                session.stream_request(message, request) as events,
+                stream_request(session, message, request) as events,
             ):
                 run.session_id, run.interrupt = session.id, session.interrupt
                 async for event in events:
                     yield event
         finally:
             self._open.end_stream(run)
+
+
+def define_as(agent: Agent[Any], source: str) -> Definition:
+    """Return the definition of an agent, with `source` as the name by which it can be loaded again."""
+    return agent._define_as(source)  # pyright: ignore[reportPrivateUsage]
+
+
+def make_recorder(agent: Agent[Any], model: Model, name: str) -> Agent[str]:
+    """Return an agent without instructions and tools, whose sessions are in the store of another one."""
+    given = agent._arguments  # pyright: ignore[reportPrivateUsage]
+    place = {key: given[key] for key in ("store", "cwd", "env")}
+    return Agent(model, name=name, planning="off", **place)

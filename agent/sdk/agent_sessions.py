@@ -41,11 +41,6 @@ class HasSessions(Generic[OutputT]):
     _rules: RunRules[OutputT]
 
     @property
-    def open_sessions(self) -> OpenSessions:
-        """Return what opens the store and the sessions."""
-        return self._open
-
-    @property
     def memory(self) -> Any:
         """The facts that the agent remembers, in its store: to add, find, correct, forget and review them."""
         return load(".agent.knowledge.memory.memory:Memory").of_agent(self)
@@ -192,3 +187,8 @@ class HasSessions(Generic[OutputT]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._open.exit()
+
+
+def open_sessions_of(agent: HasSessions[Any]) -> OpenSessions:
+    """Return what opens the store and the sessions of an agent."""
+    return agent._open  # pyright: ignore[reportPrivateUsage]

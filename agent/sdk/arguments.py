@@ -33,6 +33,7 @@ from ..runtime.agent_definition import (
     Instructions,
     KnowledgeSource,
     SubAgentDefinition,
+    is_agent,
 )
 from ..runtime.compaction import Compaction, compaction_settings, find_summary_model
 from ..runtime.memory_store import MemoryStore
@@ -335,15 +336,16 @@ def require_agent_name(name: str) -> None:
         )
 
 
-def define_sub_agent(name: str, description: str, definition: Definition) -> SubAgentDefinition:
+def as_sub_agent(agent: Agent[Any], name: str = "", description: str = "") -> SubAgentDefinition:
     """Return an agent as another one starts it; raises `UsageError` without a name or a description."""
+    name, description = name or agent.name, description or agent.description
     require_agent_name(name)
     if not description.strip():
         raise UsageError(
             f"The agent {name} needs a description: the model of the other agent reads when to start it.",
             'Write Agent(..., description="Reviews a change.").',
         )
-    return SubAgentDefinition(name=name, description=description, definition=definition)
+    return SubAgentDefinition(name=name, description=description, definition=agent.definition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,7 +358,7 @@ class Handoff:
     newest of these texts), None (nothing), or a function that takes the messages and returns messages."""
 
     def __post_init__(self) -> None:
-        if not callable(getattr(self.agent, "as_sub_agent", None)):
+        if not is_agent(self.agent):
             raise WrongType(f"Handoff takes an agent, not {type(self.agent).__name__}.")
         given: Any = self.history
         is_count = isinstance(given, int) and not isinstance(given, bool) and given > 0
@@ -376,9 +378,9 @@ def define_handoffs(given: Sequence[Any]) -> tuple[HandoffDefinition, ...]:
 
 
 def _define_handoff(given: Any) -> HandoffDefinition:
-    if callable(getattr(given, "as_sub_agent", None)):
-        return HandoffDefinition(agent=given.as_sub_agent())
-    return HandoffDefinition(agent=given.agent.as_sub_agent(), history=given.history)
+    if is_agent(given):
+        return HandoffDefinition(agent=as_sub_agent(given))
+    return HandoffDefinition(agent=as_sub_agent(given.agent), history=given.history)
 
 
 def _require_agents(argument: str, given: Any, own: str = "") -> tuple[Any, ...]:
@@ -390,7 +392,7 @@ def _require_agents(argument: str, given: Any, own: str = "") -> tuple[Any, ...]
     agents: tuple[Any, ...] = tuple(given)
     names = {own} - {""}
     for one in (getattr(each, "agent", each) for each in agents):
-        if not callable(getattr(one, "as_sub_agent", None)):
+        if not is_agent(one):
             raise _wrong(argument, one, "a list of agents, sandbur.Agent")
         name = str(getattr(one, "name", ""))
         if name in names:

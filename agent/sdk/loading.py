@@ -20,7 +20,7 @@ from ..config.trust import is_trusted_agent, is_trusted_agent_file, trust_agent,
 from ..extensions.registry import find_agent_file_parser
 from ..runtime.agent_definition import PLAIN, AgentParts, Definition
 from ..session.secrets import describe_error, mask_report
-from .agent import Agent
+from .agent import Agent, define_as
 from .file_agents import narrow, parse_agent_text, read_agent_text, restore_for
 
 _STARTS_A_RUN = frozenset(
@@ -130,7 +130,7 @@ def load_known_agent(session: SessionSettings, env: Mapping[str, str]) -> tuple[
 
 def load_agent(source: str, folder: Path, error: type[SandburError]) -> Definition:
     """Import the definition of an agent; raises `error` as `import_agent` does."""
-    return import_agent(source, folder, error).definition_of(source)
+    return define_as(import_agent(source, folder, error), source)
 
 
 def open_agent(source: str, folder: Path) -> Agent[Any]:

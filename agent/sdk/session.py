@@ -96,11 +96,6 @@ class AgentSession(Generic[OutputT]):
             await self._closed(session, self._run)
 
     @property
-    def opened(self) -> Session:
-        """Return the open session, for Sandbur's own modules."""
-        return self._active_session
-
-    @property
     def id(self) -> str:
         return self._active_session.id
 
@@ -197,7 +192,7 @@ class AgentSession(Generic[OutputT]):
         interrupted. The other arguments are for this run alone. A run that continues keeps those that it
         began with, except `deps`.
         """
-        return self.stream_request(message, make_request(output, options))
+        return stream_request(self, message, make_request(output, options))
 
     @overload
     async def run(
@@ -222,24 +217,7 @@ class AgentSession(Generic[OutputT]):
 
         The other arguments are those of `stream`.
         """
-        return await self.run_request(message, make_request(output, options))
-
-    async def run_request(self, message: UserContent | None, request: RunRequest[Any]) -> RunResult[Any]:
-        """Do the same as `run`, with arguments that are checked already."""
-        return await self._finish_run(self.stream_request(message, request))
-
-    def stream_request(self, message: UserContent | None, request: RunRequest[Any]) -> EventStream:
-        """Do the same as `stream`, with arguments that are checked already."""
-        if message is None:
-            require_message(request)
-            return self._stream(recover, request)
-
-        def start(session: Session, options: RunOptions) -> AsyncIterator[Event]:
-            if "message_history" in request.given:
-                session.change_history(Transcript().append(*request.given["message_history"]))
-            return session.send(message, options, request.hub_messages)
-
-        return self._stream(start, request, begins=True)
+        return await run_request(self, message, make_request(output, options))
 
     async def approve(
         self,
@@ -299,21 +277,11 @@ class AgentSession(Generic[OutputT]):
         **options: Unpack[RunArguments],
     ) -> RunResult[OutputT]:
         """Record decisions and continue the run, unless `record_only` is true."""
-        return await self._finish_run(self.stream_decisions(decisions, record_only, **options))
-
-    def stream_decisions(
-        self,
-        decisions: Iterable[CallDecision],
-        record_only: bool = False,
-        **options: Unpack[RunArguments],
-    ) -> EventStream:
-        """Record decisions and continue the run; return the stream of events."""
         request: RunRequest[Any] = make_request(None, options)
         require_message(request)
         made = tuple(decisions)
-        return self._stream(
-            lambda session, options: session.decide(made, record_only, options=options), request
-        )
+        stream = self._stream(lambda session, own: session.decide(made, record_only, options=own), request)
+        return await self._finish_run(stream)
 
     async def interrupt(self, by: str = "") -> None:
         """End the current action. The run then ends with the status `interrupted`.
@@ -474,3 +442,33 @@ class AgentSession(Generic[OutputT]):
         history = Transcript() if self._session is None else self._session.state.chat_history
         children = self._children.list_in_order(history, self._rules)
         return result_of(finished, self._parse, self._notices, children, self._agent)
+
+
+def opened_session(session: AgentSession[Any]) -> Session:
+    """Return the open session behind the object of a program."""
+    return session._active_session  # pyright: ignore[reportPrivateUsage]
+
+
+async def run_request(
+    session: AgentSession[Any], message: UserContent | None, request: RunRequest[Any]
+) -> RunResult[Any]:
+    """Do the same as `AgentSession.run`, with arguments that are checked already."""
+    stream = stream_request(session, message, request)
+    return await session._finish_run(stream)  # pyright: ignore[reportPrivateUsage]
+
+
+def stream_request(
+    session: AgentSession[Any], message: UserContent | None, request: RunRequest[Any]
+) -> EventStream:
+    """Do the same as `AgentSession.stream`, with arguments that are checked already."""
+    begin = session._stream  # pyright: ignore[reportPrivateUsage]
+    if message is None:
+        require_message(request)
+        return begin(recover, request)
+
+    def start(opened: Session, options: RunOptions) -> AsyncIterator[Event]:
+        if "message_history" in request.given:
+            opened.change_history(Transcript().append(*request.given["message_history"]))
+        return opened.send(message, options, request.hub_messages)
+
+    return begin(start, request, begins=True)

@@ -15,7 +15,6 @@ from ...actions.ports.events import (
     ApprovalNeeded,
     ErrorRaised,
     Event,
-    EventQueue,
     Notice,
     PlanResumed,
     RunStarted,
@@ -46,6 +45,7 @@ from ...state.process.clock import format_time
 from ...state.session import SessionSettings
 from ...state.trace import Failure, RunEnded
 from ..graph import HALTS, traits_of
+from .event_queue import EventQueue
 from .observers import Observers
 from .open_request import OpenRequest
 from .position import Position

@@ -99,9 +99,9 @@ class Image(Attachment):
 class PlayedFile(Attachment):
     """Audio or video, or the address of it."""
 
-    prefix: ClassVar[str]
+    _prefix: ClassVar[str]
     """The start of its media types."""
-    wanted: ClassVar[str]
+    _wanted: ClassVar[str]
     """The formats that models accept, for a message to the user."""
 
     @classmethod
@@ -117,7 +117,7 @@ class PlayedFile(Attachment):
         """Read a recording from a file. Raises `UsageError` like `from_bytes`, and if the file cannot be
         read.
         """
-        limit = MAX_BYTES_OF_KIND[cls.prefix.rstrip("/")]
+        limit = MAX_BYTES_OF_KIND[cls._prefix.rstrip("/")]
         return cls._create_checked(_read(Path(path), limit), str(path))
 
     @classmethod
@@ -130,16 +130,16 @@ class PlayedFile(Attachment):
 
     @classmethod
     def _create_checked(cls, content: bytes, name: str) -> Self:
-        media_type = _require_kind(content, name, cls.prefix, cls.wanted)
-        _check_size(name, len(content), MAX_BYTES_OF_KIND[cls.prefix.rstrip("/")])
+        media_type = _require_kind(content, name, cls._prefix, cls._wanted)
+        _check_size(name, len(content), MAX_BYTES_OF_KIND[cls._prefix.rstrip("/")])
         return cls._create(content, media_type)
 
 
 class Audio(PlayedFile):
     """Audio: WAV, MP3, FLAC, Ogg, M4A or AAC, or the address of it."""
 
-    prefix = "audio/"
-    wanted = f"recording that models take: those are {_SOUNDS}"
+    _prefix: ClassVar[str] = "audio/"
+    _wanted: ClassVar[str] = f"recording that models take: those are {_SOUNDS}"
     kind: Literal["audio"] = "audio"
 
     @property
@@ -152,8 +152,8 @@ class Audio(PlayedFile):
 class Video(PlayedFile):
     """Video: MP4, QuickTime, WebM or MPEG, or the address of it."""
 
-    prefix = "video/"
-    wanted = f"video that models take: those are {_FILMS}"
+    _prefix: ClassVar[str] = "video/"
+    _wanted: ClassVar[str] = f"video that models take: those are {_FILMS}"
     kind: Literal["video"] = "video"
 
     @property

@@ -327,9 +327,14 @@ class Message(Record):
         return sum(_measure_block(block) for block in self.blocks) + _measure_wire(self.wire)
 
     @cached_property
-    def dialect_cache(self) -> dict[str, Any]:
+    def _dialect_cache(self) -> dict[str, Any]:
         """A cache. It maps the dialect of a request to this message as pieces of JSON in that dialect."""
         return {}
+
+
+def dialect_cache_of(message: Message) -> dict[str, Any]:
+    """Return what dialects keep about a message, by their keys."""
+    return message._dialect_cache  # pyright: ignore[reportPrivateUsage]
 
 
 def _describe_message(name: str | None, metadata: Mapping[str, Any] | None) -> dict[str, Any]:

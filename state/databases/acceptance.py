@@ -48,14 +48,14 @@ class DatabaseAcceptance(ABC):
     def test_a_transaction_happens_wholly_or_not_at_all(self, tmp_path: Path) -> None:
         with self._database(tmp_path) as database:
             database.commit([_put("one", b"1")])
-            self.expect(StoreError, lambda: database.commit([_put("two", b"2"), _put("one", b"again")]))
+            self._expect(StoreError, lambda: database.commit([_put("two", b"2"), _put("one", b"again")]))
             assert _keys(database) == ["one"]
 
     def test_a_guard_that_changes_no_row_refuses_its_transaction(self, tmp_path: Path) -> None:
         with self._database(tmp_path) as database:
             database.commit([_HEAD])
             database.commit([_put("one", b"1")], _make_guard(0))
-            self.expect(GuardFailed, lambda: database.commit([_put("two", b"2")], _make_guard(0)))
+            self._expect(GuardFailed, lambda: database.commit([_put("two", b"2")], _make_guard(0)))
             database.commit([_put("three", b"3")], _make_guard(1))
             assert _keys(database) == ["one", "three"]
 
@@ -89,7 +89,7 @@ class DatabaseAcceptance(ABC):
         finally:
             database.close()
 
-    def expect(self, error: type[Exception], work: Callable[[], object]) -> None:
+    def _expect(self, error: type[Exception], work: Callable[[], object]) -> None:
         try:
             work()
         except error:

@@ -12,7 +12,7 @@ from textwrap import wrap
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
-from ...agent.config.setting import Declaration, Declared, Kind
+from ...agent.config.setting import Declaration, Declared, Kind, declarations_of
 from ...agent.config.settings import (
     EFFORTS,
     MODES,
@@ -375,7 +375,7 @@ def arguments_of(name: str) -> Iterator[tuple[Sequence[str], dict[str, Any]]]:
 
 def _arguments(name: str, group: str) -> Iterator[tuple[Sequence[str], dict[str, Any]]]:
     """Yield the names and keywords of the arguments in one group of the help."""
-    for field, one in command_class(name).declarations.items():
+    for field, one in declarations_of(command_class(name)).items():
         spec: ArgumentSpec = one.argument or ((), "not on the command line", "", {})
         spelled, place, only, how = spec
         if place == group and (not only or name in only.split()):

@@ -14,7 +14,7 @@ from pathlib import Path
 from ....state.calls import VIRTUAL, FileChange
 from ...ports import Prepared, Tool, ToolContext, ToolOutcome, Verified
 from ...workspace.backends.backend import MAX_FILE_BYTES, MAX_FILES, FileBackend, KeptFiles, WorkspaceFolder
-from ...workspace.backends.composite import Composite, FilePlace, normalize_path
+from ...workspace.backends.composite import BackendTable, Composite, FilePlace, normalize_path, open_table
 from ...workspace.content_cache import digest_of
 from ...workspace.paths import FileProblem, format_path, format_size
 from ...workspace.safe_open import PathScope
@@ -27,17 +27,17 @@ _MODE = 0o644
 
 
 class BackendFiles:
-    """The files of a composite. Its paths in the working folder are those of the disk."""
+    """The files of back ends. Their paths in the working folder are those of the disk."""
 
-    def __init__(self, composite: Composite) -> None:
-        self._composite = composite
+    def __init__(self, table: BackendTable) -> None:
+        self._table = table
 
     is_kept_by_session = True
 
     @property
     def description(self) -> str:
-        folders = self._composite.folder_prefixes
-        off_disk = [one for one in self._composite.prefixes if one not in folders]
+        folders = self._table.folder_prefixes
+        off_disk = [one for one in self._table.prefixes if one not in folders]
         texts = [f"Paths that begin with {', '.join(folders)} are in the working folder."] if folders else []
         if "/" in off_disk:
             others = "The other" if folders else "The"
@@ -47,13 +47,13 @@ class BackendFiles:
         return " ".join(texts)
 
     def of_session(self, kept: KeptFiles) -> FileSystem:
-        return BackendFiles(self._composite.of_session(kept))
+        return BackendFiles(self._table.of_session(kept))
 
     def is_virtual(self, path: str) -> bool:
-        return self._composite.has(path)
+        return self._table.has(path)
 
     def find_disk_path(self, path: str) -> str:
-        found = self._composite.find_folder_path(path)
+        found = self._table.find_folder_path(path)
         # With the dot no name is taken for a home folder.
         return path if found is None else f".{found[1].removeprefix(found[0]) or '/'}"
 
@@ -66,13 +66,13 @@ class BackendFiles:
     def open(self, path: str, access: Access, context: ToolContext) -> AbstractAsyncContextManager[FileView]:
         if self.is_virtual(path):
             return self._lay_out(path, access, context)
-        found = self._composite.find_folder_path(path)
+        found = self._table.find_folder_path(path)
         return DISK.open(path, access, context) if found is None else _open_folder(*found, context)
 
     @asynccontextmanager
     async def _lay_out(self, path: str, access: Access, context: ToolContext) -> AsyncGenerator[FileView]:
         """Yield the copied files in a temporary folder, which is deleted afterwards."""
-        place = self._composite.place(path)
+        place = self._table.place(path)
         files = await place.backend.files()
         if access == "write":
             _require_room(place, files)
@@ -100,7 +100,7 @@ class BackendFiles:
         path = change.path.removeprefix(VIRTUAL)
         if not self.is_virtual(path):
             return "unknown"
-        place = self._composite.place(path)
+        place = self._table.place(path)
         content = await place.backend.read(place.inner)
         now = None if content is None else digest_of(content)
         if now == change.after:
@@ -192,8 +192,8 @@ def file_tools(backend: FileBackend | WorkspaceFolder | Composite | None = None)
     They have the names and the arguments of the built-in tools. If `backend` is None, they work in the
     agent's folder.
     """
-    composite = Composite.of(WorkspaceFolder() if backend is None else backend)
-    return make_file_tools(BackendFiles(composite) if composite.prefixes else DISK)
+    table = open_table(WorkspaceFolder() if backend is None else backend)
+    return make_file_tools(BackendFiles(table) if table.prefixes else DISK)
 
 
 def _require_room(place: FilePlace, files: Mapping[str, int]) -> None:

@@ -21,7 +21,7 @@ from .named_files import place_paths
 from .options import ToolKeywords, ToolOptions, make_ascii_name, make_options, require_fitting_options
 from .parameters import Check, FunctionReading, Given, read
 from .results import TaskComplete, ToolError, outcome_of
-from .run_context import RunContext
+from .run_context import RunContext, context_of_call, end_context
 from .schemas.schema_tool import usable_name
 
 ParametersT = ParamSpec("ParametersT")
@@ -167,7 +167,7 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         return Recovered(None, note="Its check cannot determine the outcome.")
 
     async def _run_once(self, arguments: Given, context: ToolContext) -> ToolOutcome:
-        reading, run = self._reading, RunContext.of(self._options.name, context)
+        reading, run = self._reading, context_of_call(self._options.name, context)
         limit = asyncio.timeout(self._options.timeout_s)
         try:
             async with limit:
@@ -190,7 +190,7 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
                 raise
             return self._describe_timeout(late)
         finally:
-            run.stop()
+            end_context(run)
         return self._finish(outcome_of(result, run.tool), problems)
 
     async def _postprocess(self, result: Any, run: RunContext) -> Any:
@@ -236,14 +236,14 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         return await self._verify(check, arguments, context) == "not_done"
 
     async def _verify(self, check: Check, arguments: Given, context: ToolContext) -> Verified:
-        run = RunContext.of(self._options.name, context)
+        run = context_of_call(self._options.name, context)
         try:
             async with asyncio.timeout(self._options.timeout_s):
                 return await check.verify(
                     self._place_arguments(arguments, context), run, context.inputs.overrides
                 )
         finally:
-            run.stop()
+            end_context(run)
 
 
 def _is_cancelled() -> bool:

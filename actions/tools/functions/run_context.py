@@ -86,25 +86,26 @@ class RunContext(Generic[DepsT]):
         """Return True if the result is not needed any more. A function in a thread should end then."""
         return self._stopped.is_set()
 
-    def stop(self) -> None:
-        """Disconnect this object from its call, which has ended."""
-        self._stopped.set()
 
-    @staticmethod
-    def of(tool: str, context: ToolContext) -> RunContext[Any]:
-        """Return the context of a call that runs on this event loop."""
-        stopped = threading.Event()
-        emit = _live_output(context.emit, stopped)
-        mask = str if context.masker is None else context.masker.text
-        return RunContext(
-            tool, context.session_id, context.call_id, context.idempotency_key, context.cwd, emit,
-            context.inputs.deps, mask, context.user_input, asyncio.get_running_loop(), stopped,
-        )  # fmt: skip
+def context_of_call(tool: str, context: ToolContext) -> RunContext[Any]:
+    """Return the context of a call that runs on this event loop."""
+    stopped = threading.Event()
+    emit = _live_output(context.emit, stopped)
+    mask = str if context.masker is None else context.masker.text
+    return RunContext(
+        tool, context.session_id, context.call_id, context.idempotency_key, context.cwd, emit,
+        context.inputs.deps, mask, context.user_input, asyncio.get_running_loop(), stopped,
+    )  # fmt: skip
 
-    @staticmethod
-    def of_run(session_id: str, workspace: Path, deps: Any) -> RunContext[Any]:
-        """Return the context of a run outside of its tool calls."""
-        return RunContext("", session_id, "", "", workspace, _show_nothing, deps)
+
+def context_of_run(session_id: str, workspace: Path, deps: Any) -> RunContext[Any]:
+    """Return the context of a run outside of its tool calls."""
+    return RunContext("", session_id, "", "", workspace, _show_nothing, deps)
+
+
+def end_context(run: RunContext[Any]) -> None:
+    """Disconnect a context from its call, which has ended."""
+    run._stopped.set()  # pyright: ignore[reportPrivateUsage]
 
 
 def _live_output(show: Callable[[str], None], stopped: threading.Event) -> Callable[[str], None]:

@@ -215,6 +215,7 @@ def result(
 
 
 _DENIERS = {"person": "the user", "hook": "a hook of the user"}
+_SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
 
 
 def edit_note(call: PendingCall) -> str:
@@ -233,7 +234,8 @@ def refusal(call: PendingCall) -> ToolResult | None:
         return None
     who = _DENIERS.get(call.decided_by, "policy")
     reason = f": {call.reason}" if call.reason else ""
-    return result(call, "denied", f"Denied by {who}{reason}. It did not run.")
+    end = "" if reason.endswith(_SENTENCE_ENDS) else "."
+    return result(call, "denied", f"Denied by {who}{reason}{end} It did not run.")
 
 
 def find_settled_result(call: PendingCall, recorded: JournaledCall | None) -> ToolResult | None:

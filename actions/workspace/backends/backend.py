@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 MAX_FILE_BYTES = 256_000
 """The largest size of one file in a back end, in bytes."""
@@ -42,15 +42,6 @@ class KeptFiles:
     store: FileBackend
 
 
-@runtime_checkable
-class OfSession(Protocol):
-    """A back end that has different files in every session."""
-
-    def of_session(self, kept: KeptFiles) -> FileBackend:
-        """Return the back end for a session."""
-        ...
-
-
 class _Unbound:
     """A back end that has no session yet."""
 
@@ -74,18 +65,12 @@ class SessionMemory(_Unbound):
     A fork has the files as they were at its step.
     """
 
-    def of_session(self, kept: KeptFiles) -> FileBackend:
-        return kept.session
-
 
 class StoreFiles(_Unbound):
     """Files that all sessions of a tenant in a store share. They outlive every session.
 
     They are not part of an export, and a fork or a rewind does not restore them.
     """
-
-    def of_session(self, kept: KeptFiles) -> FileBackend:
-        return kept.store
 
 
 class WorkspaceFolder:

@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 from ....state.conversation.messages import encodable
 from ....state.errors import UsageError
 from ..paths import FileProblem, format_path
-from .backend import FileBackend, KeptFiles, OfSession, WorkspaceFolder
+from .backend import FileBackend, KeptFiles, SessionMemory, StoreFiles, WorkspaceFolder
 
 MAX_PATH_CHARS = 1000
 _MAX_NAME_BYTES = 255
@@ -36,45 +36,19 @@ class _FoundPlace(NamedTuple):
     path: str
 
 
-class Composite:
-    """Several back ends as one. A path belongs to the longest prefix that it begins with.
+class BackendTable:
+    """Several back ends by prefix, of which the longest one counts. The prefix of all others is empty."""
 
-    Args:
-        prefixes: Maps a prefix to its back end, as in `{"/memories/": StoreFiles()}`. The back end gets paths
-            without the prefix. The paths of a `WorkspaceFolder` are those in the working folder.
-        default: The back end of all other paths.
-
-    Raises `UsageError` for a prefix that is not valid, and for a value that is no back end.
-    """
-
-    def __init__(
-        self,
-        prefixes: Mapping[str, FileBackend | WorkspaceFolder | Composite],
-        default: FileBackend | WorkspaceFolder | Composite | None = None,
-    ) -> None:
-        named = [("", WorkspaceFolder() if default is None else default)]
-        named += [(_check_prefix(prefix), backend) for prefix, backend in prefixes.items()]
-        known: dict[str, FileBackend | WorkspaceFolder] = {}
-        for prefix, backend in named:
-            for below, one in _split_composite(backend, prefix).items():
-                if below in known:
-                    raise UsageError("Two prefixes of files are the same.", "Leave one of them out.")
-                known[below] = _require_backend(one)
-        self._default = known.pop("")
-        self._prefixes = dict(sorted(known.items(), key=lambda item: -len(item[0])))
-
-    @classmethod
-    def of(cls, backend: FileBackend | WorkspaceFolder | Composite) -> Composite:
-        return backend if isinstance(backend, Composite) else cls({}, backend)
-
-    @property
-    def backends(self) -> Mapping[str, FileBackend | WorkspaceFolder]:
-        """Return the back end of each prefix, which has no slash at its end; that of the others is ``''``."""
-        return {"": self._default, **self._prefixes}
+    def __init__(self, backends: Mapping[str, FileBackend | WorkspaceFolder]) -> None:
+        self.backends = backends
+        """The back end of each prefix, which has no slash at its end."""
+        self._default = backends[""]
+        longest = sorted(backends.items(), key=lambda item: -len(item[0]))
+        self._prefixes = {prefix: backend for prefix, backend in longest if prefix}
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """Return the prefixes of this composite; empty if every path is one of the working folder."""
+        """Return the prefixes; empty if every path is one of the working folder."""
         found = tuple(f"{prefix}/" for prefix in self._prefixes)
         return found if isinstance(self._default, WorkspaceFolder) else ("/", *found)
 
@@ -84,10 +58,9 @@ class Composite:
         found = self._prefixes.items()
         return tuple(f"{prefix}/" for prefix, backend in found if isinstance(backend, WorkspaceFolder))
 
-    def of_session(self, kept: KeptFiles) -> Composite:
-        """Return a copy that is bound to the back ends of a session."""
-        bound = {prefix: _bind(backend, kept) for prefix, backend in self._prefixes.items()}
-        return Composite(bound, _bind(self._default, kept))
+    def of_session(self, kept: KeptFiles) -> BackendTable:
+        """Return a table that is bound to the back ends of a session."""
+        return BackendTable({prefix: _bind(backend, kept) for prefix, backend in self.backends.items()})
 
     def has(self, path: str) -> bool:
         """Return whether a path, as it is written, is outside of the working folder."""
@@ -121,6 +94,39 @@ class Composite:
             if _is_below(path, prefix):
                 return _FoundPlace(backend, prefix, path)
         return _FoundPlace(self._default, "", path)
+
+
+class Composite:
+    """Several back ends as one. A path belongs to the longest prefix that it begins with.
+
+    Args:
+        prefixes: Maps a prefix to its back end, as in `{"/memories/": StoreFiles()}`. The back end gets paths
+            without the prefix. The paths of a `WorkspaceFolder` are those in the working folder.
+        default: The back end of all other paths.
+
+    Raises `UsageError` for a prefix that is not valid, and for a value that is no back end.
+    """
+
+    def __init__(
+        self,
+        prefixes: Mapping[str, FileBackend | WorkspaceFolder | Composite],
+        default: FileBackend | WorkspaceFolder | Composite | None = None,
+    ) -> None:
+        named = [("", WorkspaceFolder() if default is None else default)]
+        named += [(_check_prefix(prefix), backend) for prefix, backend in prefixes.items()]
+        known: dict[str, FileBackend | WorkspaceFolder] = {}
+        for prefix, backend in named:
+            for below, one in _split_composite(backend, prefix).items():
+                if below in known:
+                    raise UsageError("Two prefixes of files are the same.", "Leave one of them out.")
+                known[below] = _require_backend(one)
+        self._table = BackendTable(known)
+
+
+def open_table(backend: FileBackend | WorkspaceFolder | Composite) -> BackendTable:
+    """Return what finds the back end of a path; a single back end has every path."""
+    composite = backend if isinstance(backend, Composite) else Composite({}, backend)
+    return composite._table  # pyright: ignore[reportPrivateUsage]
 
 
 def _is_below(path: str, prefix: str) -> bool:
@@ -165,7 +171,7 @@ def _split_composite(
     """Return the back ends below a prefix: those of a composite have longer prefixes."""
     if not isinstance(backend, Composite):
         return {prefix: backend}
-    return {f"{prefix}{below}": one for below, one in backend.backends.items()}
+    return {f"{prefix}{below}": one for below, one in open_table(backend).backends.items()}
 
 
 def _require_backend(backend: FileBackend | WorkspaceFolder) -> FileBackend | WorkspaceFolder:
@@ -187,4 +193,6 @@ def _require_backend(backend: FileBackend | WorkspaceFolder) -> FileBackend | Wo
 
 
 def _bind(backend: FileBackend | WorkspaceFolder, kept: KeptFiles) -> FileBackend | WorkspaceFolder:
-    return backend.of_session(kept) if isinstance(backend, OfSession) else backend
+    if isinstance(backend, SessionMemory):
+        return kept.session
+    return kept.store if isinstance(backend, StoreFiles) else backend

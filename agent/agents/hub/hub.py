@@ -9,14 +9,14 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
-from ....actions.ports.events import RunFinished
 from ....state.conversation.messages import Message
 from ....state.errors import UsageError, WrongType
-from ...sdk.runs.request import RunRequest
-from .lock import HubLock
+from ...runtime.agent_definition import is_agent
+from ...sdk.agent import make_recorder
+from .core import HubCore
 from .participant import Member, require_text
 from .record import HubEntry, HubRecord, RecordModel, digest, list_messages
-from .talk import ChooseSpeaker, HubGroup, Talk
+from .talk import ChooseSpeaker, Talk
 
 if TYPE_CHECKING:
     from ...sdk.agent import Agent
@@ -48,39 +48,26 @@ class MessageHub(Talk):
         order: Literal["declared"] | ChooseSpeaker | Agent[Any] = "declared",
         repeats: bool = True,
     ) -> None:
-        super().__init__(self, [], order)
+        self._core = core = HubCore(session_id or str(uuid.uuid4()))
+        super().__init__(core, core.names, order)
         found = _list_agents(agents)
         require_text("The announcement of a hub", announcement)
         if session_id is not None:
             require_text("`session_id`", session_id)
-        self.id = session_id or str(uuid.uuid4())
-        self.lock = HubLock()
-        self.groups: list[HubGroup] = []
-        self.members: dict[str, Member] = {}
-        self.moderator = ""
+        self.id = core.id
         self._announcement = announcement
         self._repeats = repeats
-        self._stack = AsyncExitStack()
-        self._record: HubRecord | None = None
-        self._is_open = False
         for agent in found:
             self._names.append(self._make_member(agent).name)
         self._first = found[0]
         self._declared: tuple[str, ...] = tuple(self._names)
         if order != "declared" and not callable(order):
-            if not _is_agent(order):
+            if not is_agent(order):
                 raise WrongType(
                     f"`order` is not {reprlib.repr(order)}.",
                     'It takes "declared", a function that returns a name, or an agent.',
                 )
-            self.moderator = self._make_member(order).name
-
-    @property
-    def record(self) -> HubRecord:
-        """Return the record of the open hub. Raises `UsageError` if the hub is not open."""
-        if self._record is None or not self._is_open:
-            raise UsageError("This hub is not open.", "Write `async with MessageHub([...]) as hub:`.")
-        return self._record
+            core.moderator = self._make_member(order).name
 
     @property
     def transcript(self) -> tuple[Message, ...]:
@@ -88,58 +75,49 @@ class MessageHub(Talk):
 
         It can be read after the block, too. Raises `UsageError` before the hub was opened.
         """
-        record = self.record if self._record is None else self._record
+        record = self._core.record if self._core.last_record is None else self._core.last_record
         return tuple(list_messages(record.passed))
 
     async def add(self, agent: Agent[Any]) -> None:
         """Let another agent take part: it hears all later messages."""
         async with self._operate():
             member = self._make_member(agent)
-            if self.record.find("joined", "", member.name) is None:
-                await self.write(HubEntry(kind="joined", name=member.name, text="I take part."))
+            if self._core.record.find("joined", "", member.name) is None:
+                await self._core.write(HubEntry(kind="joined", name=member.name, text="I take part."))
             member.forget()
-            self._deliver(member, self.record.entries)
+            self._core.deliver(member, self._core.record.entries)
             self._names.append(member.name)
 
     async def remove(self, name: str) -> None:
         """Let a participant leave, also the open groups. Its session stays, with all earlier messages."""
         async with self._operate():
             self._require(name)
-            await self.members[name].catch_up(self._stack)
-            if self.record.find("left", "", name) is None:
-                await self.write(HubEntry(kind="left", name=name, text="I leave."))
-            for talk in (self, *self.groups):
-                talk.drop(name)
-
-    async def write(self, *entries: HubEntry) -> list[HubEntry]:
-        written = await self.record.add(*entries)
-        for member in self.members.values():
-            self._deliver(member, written)
-        return written
-
-    async def answer(self, name: str, turn: str, message: str, request: RunRequest[Any]) -> RunFinished:
-        return await self.members[name].answer(self._stack, turn, message, request)
+            await self._core.members[name].catch_up(self._core.stack)
+            if self._core.record.find("left", "", name) is None:
+                await self._core.write(HubEntry(kind="left", name=name, text="I leave."))
+            for talk in (self, *self._core.groups):
+                talk._drop(name)
 
     async def __aenter__(self) -> Self:
-        if self._is_open:
+        if self._core.is_open:
             raise UsageError("This hub is open already.", "Open it again after its block has ended.")
         async with AsyncExitStack() as stack:
-            recorder = self._first.make_recorder(RecordModel(), "hub")
+            recorder = make_recorder(self._first, RecordModel(), "hub")
             session = await stack.enter_async_context(recorder.session(self.id))
             self._begin(stack, HubRecord(session))
             stack.callback(self._close)
             if not self._repeats:
-                await self.record.give_up_block()
-            for member in self.members.values():
-                self._deliver(member, self.record.entries)
+                await self._core.record.give_up_block()
+            for member in self._core.members.values():
+                self._core.deliver(member, self._core.record.entries)
             asked = digest(self._names)
-            if self.record.find("began", asked) is None:
-                await self.write(
+            if self._core.record.find("began", asked) is None:
+                await self._core.write(
                     HubEntry(kind="began", text=f"A block of {', '.join(self._names)} begins.", asked=asked)
                 )
             if self._announcement:
                 await self.broadcast(self._announcement)
-            self._stack = stack.pop_all()
+            self._core.stack = stack.pop_all()
         return self
 
     async def __aexit__(
@@ -149,47 +127,38 @@ class MessageHub(Talk):
             if kind is None:
                 await self._end_block()
         finally:
-            await self._stack.aclose()
+            await self._core.stack.aclose()
 
     def _begin(self, stack: AsyncExitStack, record: HubRecord) -> None:
         """Reset the state of the object, so that each block can be repeated by another process."""
-        self._stack, self._record, self._is_open = stack, record, True
-        self._names, self._position = list(self._declared), 0
-        self.groups.clear()
-        self.members = {name: self.members[name] for name in (*self._names, self.moderator) if name}
+        self._core.stack, self._core.last_record, self._core.is_open = stack, record, True
+        self._names[:], self._position = self._declared, 0
+        self._core.groups.clear()
+        taking_part = filter(None, (*self._names, self._core.moderator))
+        self._core.members = {name: self._core.members[name] for name in taking_part}
 
     def _close(self) -> None:
-        self._is_open = False
-        for member in self.members.values():
+        self._core.is_open = False
+        for member in self._core.members.values():
             member.close()
 
     async def _end_block(self) -> None:
         """Store the queued messages of all participants, and mark the block as ended."""
-        for member in self.members.values():
-            await member.catch_up(self._stack)
-        if self.record.find("ended", "") is None:
-            await self.write(HubEntry(kind="ended", text="The block ended."))
+        for member in self._core.members.values():
+            await member.catch_up(self._core.stack)
+        if self._core.record.find("ended", "") is None:
+            await self._core.write(HubEntry(kind="ended", text="The block ended."))
 
     def _make_member(self, agent: Agent[Any]) -> Member:
-        if not _is_agent(agent):
+        if not is_agent(agent):
             raise WrongType(f"A hub takes agents, not {type(agent).__name__}.", "Write MessageHub([a, b]).")
         if not agent.name:
             raise UsageError("An agent in a hub needs a name.", 'Write Agent(..., name="ada").')
-        if agent.name in self._names or agent.name == self.moderator:
+        if agent.name in self._names or agent.name == self._core.moderator:
             raise UsageError(f"There are two agents called {agent.name!r}.", "Give each its own name.")
-        member = self.members.get(agent.name) or Member(agent, self.id)
-        self.members[agent.name] = member
+        member = self._core.members.get(agent.name) or Member(agent, self.id)
+        self._core.members[agent.name] = member
         return member
-
-    def _deliver(self, member: Member, entries: Iterable[HubEntry]) -> None:
-        """Queue the entries that a member hears."""
-        for entry in entries:
-            if member.name in entry.to:
-                member.give(entry)
-
-
-def _is_agent(value: Any) -> bool:
-    return callable(getattr(value, "make_recorder", None))
 
 
 def _list_agents(agents: Any) -> list[Agent[Any]]:

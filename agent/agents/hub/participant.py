@@ -17,7 +17,7 @@ from ....state.errors import UsageError, WrongType
 from ...sdk.arguments import parse_output_type
 from ...sdk.runs.request import RunRequest, make_request
 from ...sdk.runs.result import RunFailed
-from ...sdk.session import AgentSession
+from ...sdk.session import AgentSession, opened_session, run_request
 from ...sdk.stored_sessions import SessionArguments
 from ...session.run_result import answer, make_run_finished
 from ...session.session import Session
@@ -57,7 +57,7 @@ class Member:
     @property
     def is_between_turns(self) -> bool:
         """Whether the member's session is open and has no open turn."""
-        return self._session is not None and self._session.opened.next_action == "prompt"
+        return self._session is not None and opened_session(self._session).next_action == "prompt"
 
     def give(self, entry: HubEntry) -> None:
         """Queue a message: the member's history gets it with its next turn, or at the end of the block."""
@@ -83,7 +83,7 @@ class Member:
         """Store the queued messages in one step. A member with an open turn gets them later."""
         if not self._unobserved:
             return
-        session = (await self.open(stack)).opened
+        session = opened_session(await self.open(stack))
         if self._unobserved and not session.state.turn_open and session.next_action == "prompt":
             await session.observe_hub(await self._list_unobserved(session))
             self.forget()
@@ -97,14 +97,14 @@ class Member:
         """
         session = await self.open(stack)
         result = None
-        if not _has_turn(session.opened, turn):
-            messages = tuple(await self._list_unobserved(session.opened))
-            result = await session.run_request(message, replace(request, turn=turn, hub_messages=messages))
+        if not _has_turn(opened_session(session), turn):
+            messages = tuple(await self._list_unobserved(opened_session(session)))
+            result = await run_request(session, message, replace(request, turn=turn, hub_messages=messages))
             self._drop_observed(session)
-        elif session.opened.next_action != "prompt":
+        elif opened_session(session).next_action != "prompt":
             going_on = {key: value for key, value in request.given.items() if key in ("deps", "on_approval")}
-            result = await session.run_request(None, replace(request, given=going_on))
-        opened = session.opened
+            result = await run_request(session, None, replace(request, given=going_on))
+        opened = opened_session(session)
         end = make_run_finished(opened.id, opened.state, opened.next_action, output=opened.output)
         # A turn in which a call was denied has an answer, too.
         if result is not None and (end.result is None or result.error is not None):
@@ -121,7 +121,7 @@ class Member:
 
     def _drop_observed(self, session: AgentSession[Any]) -> None:
         """Drop the queued messages that the member's history contains already."""
-        position = session.opened.state.hub_position
+        position = opened_session(session).state.hub_position
         while self._unobserved and self._unobserved[0].number <= position:
             self._unobserved.popleft()
 

@@ -20,7 +20,7 @@ from ....state.conversation.messages import HUB_NUMBER, Message, encodable
 from ....state.errors import ModelError, SandburError, UsageError
 from ....state.process.crashpoints import reach
 from ...sdk.runs.result import RunFailed
-from ...sdk.session import AgentSession
+from ...sdk.session import AgentSession, opened_session
 
 EntryKind = Literal["began", "announced", "spoke", "answered", "failed", "chose", "joined", "left", "ended"]
 """`began`, `ended`: a block of the program. `announced`: a message of the program. `spoke`: an answer that
@@ -193,13 +193,13 @@ class HubRecord:
             for number, one in enumerate((*failures, *entries), self.next_number)
         ]
         reach("hub_before_record")
-        await self._session.opened.observe_hub([one.as_stored for one in numbered])
+        await opened_session(self._session).observe_hub([one.as_stored for one in numbered])
         self.entries += numbered
         self._failure = None
         return numbered[len(failures) :]
 
     def _mask(self, text: str) -> str:
-        return self._session.opened.ports.masker.text(encodable(text))
+        return opened_session(self._session).ports.masker.text(encodable(text))
 
 
 def list_messages(entries: Sequence[HubEntry]) -> list[Message]:

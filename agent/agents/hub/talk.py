@@ -7,69 +7,39 @@ import inspect
 import reprlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from types import TracebackType
-from typing import Any, Literal, Optional, Protocol, Self, cast
+from typing import Any, Literal, Optional, Self, cast
 
 from typing_extensions import TypeForm, Unpack
 
-from ....actions.ports.events import RunFinished
 from ....actions.tools.functions.callee import name_of
 from ....actions.turn.user_code import UserCode
 from ....state.errors import UsageError, WrongType
 from ...sdk.runs.request import RunArguments, RunRequest
 from ...sdk.runs.result import RunFailed
-from .lock import HubLock
+from .core import HubCore
 from .participant import HubMessage, Member, check_turn, require_text
-from .record import HubEntry, HubRecord, TurnKind, digest
+from .record import HubEntry, TurnKind, digest
 
 TURN = "It is your turn to speak."
 """The message by which a participant is asked to speak."""
 _CHOOSE = "Who speaks next? Answer with a name, or with null if the talk is over: {names}."
 
 
-class HubCore(Protocol):
-    """What talks need of their hub."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def lock(self) -> HubLock:
-        """The lock that each operation of the hub holds, so that operations do not overlap."""
-        ...
-
-    @property
-    def members(self) -> dict[str, Member]: ...
-    @property
-    def moderator(self) -> str:
-        """The name of the agent that chooses who speaks next; empty if there is none."""
-        ...
-
-    @property
-    def groups(self) -> list[HubGroup]:
-        """The groups that are open."""
-        ...
-
-    @property
-    def record(self) -> HubRecord: ...
-    def __contains__(self, name: object) -> bool: ...
-    async def write(self, *entries: HubEntry) -> list[HubEntry]:
-        """Store entries, and give them to those who hear them."""
-        ...
-
-    async def answer(self, name: str, turn: str, message: str, request: RunRequest[Any]) -> RunFinished:
-        """Let a member answer in its session."""
-        ...
-
-
 ChooseSpeaker = Callable[["Talk"], "str | Awaitable[str | None] | None"]
 """Returns the name of the next speaker of a talk; None ends the talk."""
+
+
+LetSpeak = Callable[[Literal["spoke", "answered"], str, RunRequest[Any]], Awaitable["HubMessage"]]
+"""Lets a participant answer a message."""
 
 
 class Participant:
     """An agent in a talk. The others of the talk hear what it says."""
 
-    def __init__(self, talk: Talk, member: Member) -> None:
-        self._talk = talk
+    def __init__(self, member: Member, let_speak: LetSpeak) -> None:
+        self._let_speak = let_speak
         self.name = member.name
         self.session_id = member.session_id
         """The id of the agent's session in the hub."""
@@ -81,14 +51,14 @@ class Participant:
 
         The other arguments are those of `Agent.run`. Raises `RunFailed` if it does not answer.
         """
-        return await self._talk.let_speak("spoke", self.name, message, check_turn(message, output, options))
+        return await self._let_speak("spoke", message, check_turn(message, output, options))
 
     async def ask(
         self, message: str, *, output: TypeForm[Any] | None = None, **options: Unpack[RunArguments]
     ) -> HubMessage:
         """Let the agent answer only the program: the other participants do not hear the answer."""
         request = check_turn(message, output, options)
-        return await self._talk.let_speak("answered", self.name, message, request)
+        return await self._let_speak("answered", message, request)
 
 
 class Talk:
@@ -104,12 +74,15 @@ class Talk:
     @property
     def participants(self) -> tuple[Participant, ...]:
         """Return the participants in their order."""
-        return tuple(Participant(self, self._hub.members[name]) for name in self._names)
+        return tuple(map(self._find, self._names))
 
     def __getitem__(self, name: str) -> Participant:
         """Return the participant of this name; raises `UsageError` if there is none."""
         self._require(name)
-        return Participant(self, self._hub.members[name])
+        return self._find(name)
+
+    def _find(self, name: str) -> Participant:
+        return Participant(self._hub.members[name], partial(self._answer, name))
 
     def __contains__(self, name: object) -> bool:
         """Return whether a participant has this name."""
@@ -147,7 +120,7 @@ class Talk:
             )
         return HubGroup(self._hub, chosen, announcement, order)
 
-    def drop(self, name: str) -> None:
+    def _drop(self, name: str) -> None:
         """Take a participant out of the talk, if it is there."""
         if name in self._names:
             place = self._names.index(name)
@@ -245,8 +218,8 @@ class Talk:
             self._position = (self._position + 1) % len(self._names)
             return spoken
 
-    async def let_speak(
-        self, kind: Literal["spoke", "answered"], name: str, message: str, request: RunRequest[Any]
+    async def _answer(
+        self, name: str, kind: Literal["spoke", "answered"], message: str, request: RunRequest[Any]
     ) -> HubMessage:
         """Let a participant answer a message."""
         async with self._operate():
@@ -385,7 +358,7 @@ class HubGroup(Talk):
         if self._was_opened:
             raise UsageError("This group was opened before.", "Make another one: hub.group([...]).")
         _ = self._hub.record
-        self._names = [name for name in self._names if name in self._hub]
+        self._names = [name for name in self._names if name in self._hub.names]
         self._was_opened = True
         self._hub.groups.append(self)
         try:

@@ -22,7 +22,7 @@ from ...config.settings import CONFINING
 from ...extensions.middleware.middleware import Middleware
 from ...runtime.agent_definition import Definition
 from ...sdk.agent import Agent
-from ...sdk.arguments import require_agent_name
+from ...sdk.arguments import as_sub_agent, require_agent_name
 from ...sdk.runs.request import RunRequest
 from ...sdk.runs.result import ChildResult
 from ...sdk.runs.rules import RunRules
@@ -167,9 +167,9 @@ class Workflow(Agent[ResultT]):
             given.setdefault("allow_net", shared)
         return given
 
-    def definition_of(self, source: str) -> Definition:
+    def _define_as(self, source: str) -> Definition:
         logic = self._make(self._name_steps())
-        own = super().definition_of(source)
+        own = super()._define_as(source)
         form = None if self._typed is None else self._typed.format
         model = WorkflowModel(logic, writes_json=form is not None)
         return replace(own, model=model, tools=(BranchTool(logic),), output=form, has_planning=False)
@@ -185,7 +185,7 @@ class Workflow(Agent[ResultT]):
 
     def _make_member(self, agent: Agent[Any], name: str) -> WorkflowAgent:
         description = agent._arguments["description"] or "An agent of a workflow."
-        made = agent.as_sub_agent(agent.name or name, description)
+        made = as_sub_agent(agent, agent.name or name, description)
         return WorkflowAgent(made, make_parser(agent))
 
     def _list_members(self) -> list[WorkflowAgent]:

@@ -46,7 +46,7 @@ class HasHooks:
         _table_of(cls).remove(moment, hook)
 
     @cached_property
-    def hook_middleware(self) -> HookMiddleware:
+    def _hook_middleware(self) -> HookMiddleware:
         """The middleware that calls the hooks."""
         owners = [owner for owner in reversed(type(self).__mro__) if issubclass(owner, HasHooks)]
         return HookMiddleware((*map(_table_of, owners), self._own_hooks))

@@ -10,7 +10,7 @@ from typing import Any
 
 from ....actions.ports import ModelRequest, Reply, RunInputs, Tool, ToolContext, ToolOutcome
 from ....actions.ports.events import Event, RunFinished, ToolFinished
-from ....actions.tools.functions.run_context import RunContext
+from ....actions.tools.functions.run_context import RunContext, context_of_run
 from ....state.application import Usage
 from ....state.calls import Effect, parent_call_id_of
 from ....state.conversation.messages import Outcome, UserContent, assistant_message, parse_json_object
@@ -102,7 +102,7 @@ class MiddlewareSession:
     @property
     def run(self) -> RunContext[Any]:
         """Return the current run, with the `deps` that the program passed to it."""
-        return RunContext.of_run(self.id, self.cwd, self.inputs.deps)
+        return context_of_run(self.id, self.cwd, self.inputs.deps)
 
 
 current_session: ContextVar[MiddlewareSession] = ContextVar("sandbur_middleware_session")

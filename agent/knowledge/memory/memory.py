@@ -12,6 +12,7 @@ from ....state.memory.facts import MEMORIES, Fact
 from ....state.memory.origins import FactOrigin
 from ...runtime.agent_definition import Definition
 from ...sdk.agent import Agent
+from ...sdk.agent_sessions import open_sessions_of
 from ...sdk.open_sessions import OpenSessions
 from ...session.secrets import masker_for
 from .memories import ALL_STATES, Memories, open_facts
@@ -83,7 +84,7 @@ class Memory:
                 "Call the methods of that object.",
             )
         made = cls.__new__(cls)
-        made._open, made._user, made._agent = agent.open_sessions, user, agent.name
+        made._open, made._user, made._agent = open_sessions_of(agent), user, agent.name
         made._kinds = agent.definition.overrides.get("memory_scopes") or ()
         return made
 

@@ -20,9 +20,9 @@ from ...history.reports.read_report import read_account
 from ...history.reports.run_report import facts_of
 from ...runtime.version import VERSION
 from ...sdk.runs.result import RunResult
-from ...sdk.session import AgentSession
+from ...sdk.session import AgentSession, opened_session
 from .contender import SessionOpener
-from .measures.metrics import JudgeMetric, Metric
+from .measures.metrics import JudgeMetric, Metric, make_judge
 from .measures.result import EvaluationResult, EvaluationRun
 from .plan import EvaluationPlan, PlannedRun
 from .runs.records import read_history, read_record, record
@@ -181,7 +181,7 @@ class EvaluationRunner:
             model = player = ScriptPlayer(read_script(planned.task, script, place.translate))
         async with self._open_session(planned, place, session_id, model) as session:
             if player is not None:
-                player.count_replies = lambda: session.opened.state.usage.llm_calls
+                player.count_replies = lambda: opened_session(session).state.usage.llm_calls
             return await run_turns(session, messages, planned.task.interrupt_at_call)
 
     def _open_session(
@@ -236,7 +236,7 @@ class EvaluationRunner:
     async def _measure(self, metric: Metric, solution: Solution, planned: PlannedRun) -> float:
         if not isinstance(metric, JudgeMetric):
             return await metric.measure(solution)
-        agent = metric.make_agent(self._settings.store, self._env)
+        agent = make_judge(metric, self._settings.store, self._env)
         return float((await metric.judge(solution, planned.task.instruction, agent)).score)
 
 

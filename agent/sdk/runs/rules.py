@@ -13,7 +13,7 @@ from ....actions.ports.run_inputs import ValidateAnswer
 from ....actions.tools.functions.callee import Unresolved, name_of, parameters_of
 from ....actions.tools.functions.parameters import Callee
 from ....actions.tools.functions.results import ToolError
-from ....actions.tools.functions.run_context import RunContext
+from ....actions.tools.functions.run_context import RunContext, context_of_run
 from ....actions.turn.output.format import OutputFormat
 from ....actions.turn.output.types import TypedOutput
 from ....actions.turn.user_code import UserCode
@@ -122,7 +122,7 @@ class RunRules(Generic[OutputT]):
 
     async def write_instructions(self, session_id: str, cwd: Path, inputs: RunInputs) -> list[str]:
         """Return the instructions of a run; raises `UserCodeError` if a function fails."""
-        run = RunContext.of_run(session_id, cwd, inputs.deps)
+        run = context_of_run(session_id, cwd, inputs.deps)
         if inputs.deps is None:
             for each in self.instructions:
                 if needed := each.missing_deps(inputs.overrides):
@@ -139,7 +139,7 @@ class RunRules(Generic[OutputT]):
         validators."""
         if not self.validators or request.changes_output:
             return None
-        run = RunContext.of_run(session_id, cwd, inputs.deps)
+        run = context_of_run(session_id, cwd, inputs.deps)
 
         async def validate(text: str, value: Any) -> str:
             output = text if self.typed is None else self.typed.parse(value)

@@ -16,6 +16,7 @@ from ....actions.ports.events import RunFinished, ToolFinished
 from ....state.conversation.messages import UserContent
 from ....state.errors import UsageError
 from ...extensions.extension import load
+from ..session import opened_session
 from .request import NewRunArguments
 from .result import OutputT, RunResult
 
@@ -70,7 +71,9 @@ class AgentTrial(Generic[OutputT]):
         result: ToolFinished | None = None
         end: RunFinished | None = None
         async with self._agent.session() as session:
-            run = session.opened.run_tool(self._apply_tool, json.dumps(arguments), f"Apply trial {self.id}")
+            run = opened_session(session).run_tool(
+                self._apply_tool, json.dumps(arguments), f"Apply trial {self.id}"
+            )
             async for event in run:
                 result = event if isinstance(event, ToolFinished) else result
                 end = event if isinstance(event, RunFinished) else end

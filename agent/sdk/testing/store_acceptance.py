@@ -47,7 +47,7 @@ class StoreAcceptance(DatabaseAcceptance):
             store.database.commit([update("heads", {"last_seq": 3}, {"session_id": "s"})])
             store.fork("s", "fork", 2)
             assert [fork.session_id for fork in store.index.forks("s")] == ["fork"]
-            self.expect(StoreError, lambda: store.delete("s"))
+            self._expect(StoreError, lambda: store.delete("s"))
             store.delete("fork")
             store.delete("s")
             assert store.sessions() == []

@@ -1,6 +1,6 @@
 """Evaluations with inspect-ai, for a Python that has it.
 
-Usage: inspect_evaluation.py pay|retry|write|limit|suite|session|project|tools
+Usage: inspect_evaluation.py pay|retry|page|write|limit|suite|session|project|tools
 
 `pay` is killed by its tool right after the effect, `retry` goes on with its log. It works in the folder that
 `EVALUATION_FOLDER` names, and prints one JSON object about the only sample.
@@ -39,7 +39,8 @@ class ScriptModel(ModelAPI):
 
     async def generate(self, input: Any, tools: Any, tool_choice: Any, config: Any) -> ModelOutput:
         results = [message for message in input if message.role == "tool"]
-        if {one.name for one in tools}.isdisjoint({"write_file", "pay_invoice"}):
+        is_question = "capital" in input[-1].text
+        if is_question or {one.name for one in tools}.isdisjoint({"write_file", "pay_invoice"}):
             made = self.talk(input, has_memory=any(one.name == "memory" for one in tools))
         elif results:
             made = ModelOutput.from_content(self.model_name, f"It is done: {results[-1].text}")
@@ -57,6 +58,8 @@ class ScriptModel(ModelAPI):
     def talk(self, input: Any, has_memory: bool) -> ModelOutput:
         """Repeat the port that a person has mentioned; with a memory, keep it there and look for it."""
         last = input[-1]
+        if "capital" in last.text:
+            return ModelOutput.from_content(self.model_name, "It is Reykjavik.")
         if last.role == "tool":
             return ModelOutput.from_content(self.model_name, f"It is done: {last.text}")
         if has_memory and last.text.startswith("On which port"):
@@ -124,6 +127,8 @@ def run(what: str) -> EvalLog:
     if what == "retry":
         logs = [read_eval_log(one) for one in list_eval_logs(f"{FOLDER}/logs")]
         return eval_retry(logs, log_dir=f"{FOLDER}/logs", display="none")[0]
+    if what == "page":
+        return eval(f"{FOLDER}/capitals.py@capitals", **options)[0]
     if what == "limit":
         return eval(write(), token_limit=105, **options)[0]
     if what == "suite":

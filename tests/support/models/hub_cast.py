@@ -44,9 +44,10 @@ def hear_all(
     async def run() -> list[str]:
         hub = MessageHub(agents, session_id="hub", **options)
         async with hub:
+            sessions = [hub[agent.name].session_id for agent in agents]
             await play(hub)
             transcript = write(hub.transcript)
-        histories = [await agent.history(hub.members[agent.name].session_id) for agent in agents]
+        histories = [await agent.history(one) for agent, one in zip(agents, sessions, strict=True)]
         return [transcript, *map(write, histories)]
 
     return asyncio.run(run())

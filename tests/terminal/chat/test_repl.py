@@ -42,7 +42,7 @@ def test_a_sentence_typed_at_the_question_is_a_no_with_this_reason(terminal: Ter
     terminal.see(ASKS)
     time.sleep(DEAF_S)
     terminal.type("a word: what does this do?")
-    terminal.see("Denied by the user: a word: what does this do?.")
+    terminal.see("Denied by the user: a word: what does this do?")
     terminal.see("❯", after="model calls")
     terminal.type("run touch made")
     terminal.see(ASKS, after="model calls")

@@ -21,7 +21,14 @@ from sandbur.state.conversation.attachments import (
     attachment_from_url,
 )
 from sandbur.state.conversation.content import format_attachment_size
-from sandbur.state.conversation.messages import Document, Image, Message, ToolResult, person_message
+from sandbur.state.conversation.messages import (
+    Document,
+    Image,
+    Message,
+    ToolResult,
+    dialect_cache_of,
+    person_message,
+)
 from sandbur.state.errors import UsageError
 from sandbur.state.store.deltas import encode_message, parse_message
 
@@ -207,10 +214,10 @@ def test_messages_of_before_are_encoded_to_the_same_bytes() -> None:
 
 def test_a_changed_copy_of_a_message_has_nothing_of_the_old_one() -> None:
     message = person_message("a")
-    assert (message.text, message.dialect_cache) == ("a", {})
-    message.dialect_cache["x"] = ()
+    assert (message.text, dialect_cache_of(message)) == ("a", {})
+    dialect_cache_of(message)["x"] = ()
     copied = message.model_copy(update={"blocks": person_message("b").blocks})
-    assert (copied.text, copied.dialect_cache) == ("b", {})
+    assert (copied.text, dialect_cache_of(copied)) == ("b", {})
 
 
 def test_the_public_names_make_them(tmp_path: Path) -> None:

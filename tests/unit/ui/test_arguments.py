@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from sandbur.agent.config.setting import declarations_of
 from sandbur.state.errors import UsageError
 from sandbur.ui.cli.arguments import parse
 
@@ -11,8 +12,10 @@ from sandbur.ui.cli.arguments import parse
 def said(line: str) -> dict[str, object]:
     """Return what a line says beside what goes without saying: the fields of the command, and settings."""
     command = parse(line.split())
-    own = {name: getattr(command, name) for name in command.declarations if name not in ("overrides", "line")}
-    usual = {name: one.default for name, one in command.declarations.items()} | {"name": "chat"}
+    own = {
+        name: getattr(command, name) for name in declarations_of(command) if name not in ("overrides", "line")
+    }
+    usual = {name: one.default for name, one in declarations_of(command).items()} | {"name": "chat"}
     settings = {key: value for key, value in command.overrides.items() if value not in (None, ())}
     return {key: value for key, value in own.items() if value != usual[key]} | settings
 

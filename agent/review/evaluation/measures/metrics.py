@@ -59,7 +59,6 @@ class JudgeMetric(Metric):
         Without a `name` it is `judge`; of several judges, each is `judge MODEL`.
         """
         super().__init__(name or _JUDGE, lambda _: 0.0)
-        self.is_named = bool(name)
         if not rubric.strip():
             raise WrongType("JudgeMetric takes a rubric that is not empty.", "Say what a good solution is.")
         self.model, self.rubric, self.passes_at = model, rubric, passes_at
@@ -76,11 +75,6 @@ class JudgeMetric(Metric):
                 f"The judge {self.name} did not answer: its status is {result.status}.", result.hint
             )
         return result.output
-
-    def make_agent(self, store: str, env: Mapping[str, str]) -> Agent[Judgement]:
-        return Agent(
-            self.model, instructions=self.instructions, output=Judgement, store=store, env=env, planning="off"
-        )
 
     @property
     def model_name(self) -> str:
@@ -112,9 +106,17 @@ class JudgeMetric(Metric):
         )
 
 
+def make_judge(metric: JudgeMetric, store: str, env: Mapping[str, str]) -> Agent[Judgement]:
+    """Return the agent that judges for a metric; its sessions are in the store."""
+    instructions = metric.instructions
+    return Agent(
+        metric.model, instructions=instructions, output=Judgement, store=store, env=env, planning="off"
+    )
+
+
 def name_metrics(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
     """Return metrics with names of their own; raises `UsageError` if two have the same name."""
-    several = sum(isinstance(one, JudgeMetric) and not one.is_named for one in metrics) > 1
+    several = sum(isinstance(one, JudgeMetric) and one.name == _JUDGE for one in metrics) > 1
     found = [_name_judge(one) if several and isinstance(one, JudgeMetric) else one for one in metrics]
     names = [one.name for one in found]
     for name in names:
@@ -127,7 +129,7 @@ def name_metrics(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
 
 
 def _name_judge(judge: JudgeMetric) -> JudgeMetric:
-    if judge.is_named:
+    if judge.name != _JUDGE:
         return judge
     named = copy(judge)
     named.name = f"{_JUDGE} {judge.model_name}"

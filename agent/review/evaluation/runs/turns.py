@@ -11,7 +11,7 @@ from .....state.store.recording import list_steps
 from .....state.store.store import Store
 from ....sdk.runs.pending import PendingToolCall
 from ....sdk.runs.result import RunResult
-from ....sdk.session import AgentSession
+from ....sdk.session import AgentSession, opened_session
 from ....session.decisions import make_decision
 
 _NO_PERSON = "nobody is here to approve this call; solve the task without it"
@@ -30,7 +30,7 @@ async def run_turns(
 
     `at_call` interrupts the turn of the last message once, in the call of this number.
     """
-    opened, result = session.opened, None
+    opened, result = opened_session(session), None
     sent = await opened.store.database.offload(lambda: _count_sent(opened.store, session.id))
     if session.pending:
         result = await decide_all(session, None)

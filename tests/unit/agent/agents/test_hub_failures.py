@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.models.hub_cast import Cast, count_own, hear_all, write
 
-from sandbur import MessageHub, ModelRequest, RunFailed, Unreachable, tool
+from sandbur import Agent, MessageHub, ModelRequest, RunFailed, Unreachable, tool
 from sandbur.state.errors import UsageError
 from sandbur.testing import TemporaryStore, ToolCall
 
@@ -210,7 +210,7 @@ def test_secrets_of_a_failure_do_not_reach_the_record(store: TemporaryStore) -> 
         lambda hub: hub.broadcast("Hello."),
         lambda hub: hub["b"].run("go"),
         lambda hub: hub.next(),
-        lambda hub: hub.add(hub.members["a"].agent),
+        lambda hub: hub.add(Agent(name="d")),
     ],
 )
 def test_a_tool_of_a_participant_that_calls_its_hub_is_refused(store: TemporaryStore, call: Play) -> None:

@@ -60,17 +60,19 @@ async def test_an_approval_given_to_another_process_is_the_one_that_counts(store
     assert (end.status, tool.done) == ("done", ["a"])
 
 
-async def test_a_denial_and_its_reason_reach_the_model(store: Store) -> None:
+@pytest.mark.parametrize(
+    ("reason", "read"),
+    [("too risky", "too risky."), ("It broke: 'lost'.", "It broke: 'lost'."), ("为什么？", "为什么？")],
+)
+async def test_a_denial_and_its_reason_reach_the_model(store: Store, reason: str, read: str) -> None:
     tool = Recorder()
     model = ScriptedModel(act("a"), "I will not then")
     session = await open_session(store, model, tool, mode="interactive")
     _, end = await collect(session.send("go"))
-    decision = CallDecision(call_id=end.pending[0].call_id, approved=False, reason="too risky")
+    decision = CallDecision(call_id=end.pending[0].call_id, approved=False, reason=reason)
     _, end = await collect(session.decide([decision]))
     assert (end.status, end.exit_code, tool.done) == ("denied", 3, [])
-    assert results(session.state.chat_history) == [
-        ("denied", "Denied by the user: too risky. It did not run.")
-    ]
+    assert results(session.state.chat_history) == [("denied", f"Denied by the user: {read} It did not run.")]
 
 
 async def test_a_deny_rule_holds_in_yolo_and_for_edited_calls(store: Store) -> None:

@@ -26,6 +26,7 @@ from .....agent.review.evaluation.runner import ORACLE, EvaluationRunner
 from .....agent.review.evaluation.runs.workers import require_on_workers, require_plain_tasks
 from .....agent.review.evaluation.suites.suite import Suite
 from .....agent.runtime.agent_definition import Definition
+from .....agent.sdk.agent import define_as
 from .....agent.sdk.loading import open_named_agent
 from .....state.errors import UsageError
 from .....state.store.store import Store
@@ -135,7 +136,7 @@ def _prepare_decisions(
 
 def _load_definition(source: str, settings: Settings) -> Definition:
     name, agent = open_named_agent(source, settings.cwd)
-    return agent.definition_of(name)
+    return define_as(agent, name)
 
 
 def _choose_model() -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from sandbur import (
     Agent,
+    Middleware,
     MiddlewareError,
     ModelRequest,
     ProposedCall,
@@ -166,7 +167,7 @@ async def test_request_and_reply_of_the_model_are_changed(make: Any, tmp_path: P
         return replace(request, system=f"{request.system} Be kind.")
 
     def praise(reply: Reply) -> Reply:
-        message = agent.hook_middleware.reply(f"{reply.message.text} Well done.").message
+        message = Middleware().reply(f"{reply.message.text} Well done.").message
         return replace(reply, message=message)
 
     agent = make(answer)

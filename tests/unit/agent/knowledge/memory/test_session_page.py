@@ -13,6 +13,7 @@ from support.stores.audits import breaches
 from sandbur import Agent
 from sandbur.actions.ports import ModelRequest
 from sandbur.agent.history.replay.replay import replay
+from sandbur.agent.sdk.session import opened_session
 from sandbur.state.conversation.messages import Message
 from sandbur.state.errors import UsageError
 from sandbur.state.store.store import Store
@@ -103,7 +104,7 @@ async def test_a_fork_has_the_page_of_its_step_and_a_replay_computes_it(desk: De
     agent, _ = desk.agent(CREATE, "Noted.", EDIT, "Noted.")
     async with agent.session("s1") as session:
         await session.run("Begin")
-        step = session.opened.last_sequence
+        step = opened_session(session).last_sequence
         await session.run("Go on")
     store = Store.open(desk.url)
     try:

@@ -7,6 +7,7 @@ python -m venv .venv/inspect && .venv/inspect/bin/pip install -e '.[inspect]'
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,8 @@ from support.tool_servers import foreign_schemas
 
 PYTHON = Path(os.environ.get("SANDBUR_INSPECT_PYTHON", Path(sys.prefix, "inspect", "bin", "python")))
 PROGRAM = ROOT / "tests/support/commands/inspect_evaluation.py"
+PAGE = (ROOT / "docs/evaluation.md").read_text("utf-8")
+(EXAMPLE,) = re.findall(r"```python\n(from inspect_ai .*?)```", PAGE, re.S)
 needs_inspect = pytest.mark.skipif(
     not PYTHON.exists(),
     reason="needs inspect-ai: python -m venv .venv/inspect && .venv/inspect/bin/pip install -e '.[inspect]'",
@@ -40,14 +43,15 @@ def read_sample(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_the_adapters_fit_the_types_of_their_harnesses(tmp_path: Path) -> None:
+def test_the_adapters_and_the_example_of_the_page_fit_the_types_of_their_harnesses(tmp_path: Path) -> None:
     harnesses = Path(sys.prefix, "harnesses")
     if not harnesses.is_dir():
         lacks("the packages of the harnesses are not here: tests/run installs them.")
     adapters = ROOT / "agent/review/evaluation/adapters"
+    (tmp_path / "capitals.py").write_text(EXAMPLE)
     config = {
         # Only relative paths are taken.
-        "include": [os.path.relpath(one, tmp_path) for one in adapters.glob("*.py")],
+        "include": ["capitals.py", *(os.path.relpath(one, tmp_path) for one in adapters.glob("*.py"))],
         "extraPaths": [str(harnesses)],
         "pythonVersion": "3.12",
         "typeCheckingMode": "strict",
@@ -68,6 +72,14 @@ def test_a_killed_evaluation_goes_on_by_its_log_and_repeats_no_effect(tmp_path: 
     assert "It may or may not have taken effect." in sample["messages"][2][1]
     assert sample["status"] == "success"
     assert sample["calls"] == 1, "the first request was not sent again"
+
+
+@needs_inspect
+@pytest.mark.slow
+def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
+    (tmp_path / "capitals.py").write_text(EXAMPLE)
+    sample = read_sample(evaluate(tmp_path, "page"))
+    assert (sample["status"], sample["scores"]) == ("success", {"includes": "C"})
 
 
 @needs_inspect
