@@ -45,6 +45,7 @@ _EVENTS: dict[str, tuple[type, tuple[str, ...]]] = {
         events.ToolFinished,
         ("call_id", "tool", "outcome", "content", "duration_ms", "step_id"),
     ),
+    "tool_output": (events.ToolOutput, ("call_id", "chunk")),
     "step": (events.StepChanged, ("step_id", "status", "summary")),
     "notice": (events.Notice, ("message",)),
     "error": (events.ErrorRaised, ("code", "message")),

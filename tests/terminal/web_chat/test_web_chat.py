@@ -20,6 +20,8 @@ HOSTILE = """<script>document.title = "owned"</script> <img src=x onerror="docum
 
 ![a picture](https://pictures.example/a.png) [fine](https://fine.example/page_(1))
 """
+MOST_SHOWN = 20_000
+"""The most characters of a running output on the page."""
 RICH = """## What I found
 
 The file has **two** problems, *both* small. See [the page](https://example.org/a?b=1).
@@ -144,6 +146,31 @@ def test_a_reload_in_the_middle_of_a_turn_shows_nothing_twice(page: ChatPage) ->
     ]  # fmt: skip
     assert page.count(".call") == 1
     assert page.count("#queue li") == 0
+
+
+def test_a_running_command_shows_its_output_as_it_comes(page: ChatPage) -> None:
+    hostile = r"printf '<b id=owned>first</b> \033[31m \342\200\256 line\n'"
+    long_line = "printf %01000000d 0"
+    command = f"{hostile}; until [ -e live ]; do sleep 0.05; done; {long_line}; echo; echo second"
+    waits = f"{command}; until [ -e over ]; do sleep 0.05; done"
+    page.start(page.script.add("watch it", call("run_shell_command", command=waits), say("I saw it.")))
+    shown = page.browser.until(lambda: page.texts(".call-output pre"))
+    assert shown == ["<b id=owned>first</b>  \ufffd line"]
+    assert page.browser.run("return document.querySelector('.call-output pre').checkVisibility()")
+    assert page.texts(".call .state") == ["working\u2026"]
+    assert page.count("#owned") == 0
+    page.keep("running-output")
+    page.browser.run("location.reload()")
+    page.until_status("running")
+    page.browser.until(lambda: page.count(".call"))
+    (page.work / "live").touch()
+    (text,) = page.browser.until(lambda: [one for one in page.texts(".call-output pre") if "second" in one])
+    assert "first" not in text
+    assert len(text) <= MOST_SHOWN
+    assert "missing" in page.texts(".call-output p")[0]
+    (page.work / "over").touch()
+    page.browser.until_shown("I saw it.")
+    assert page.count(".call-output pre") == 0
 
 
 def test_markup_and_javascript_links_of_a_model_stay_text(page: ChatPage) -> None:

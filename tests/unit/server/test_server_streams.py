@@ -83,6 +83,33 @@ def test_live_text_comes_without_ids_before_its_whole_message(server: RunningSer
     assert found.index(texts[-1]) < found.index(answer)
 
 
+def test_output_of_a_running_command_comes_without_ids_and_never_twice(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    command = f"echo one; until [ -e {tmp_path}/go ]; do sleep 0.05; done; echo two"
+    server.begin("prints")
+    with server.stream("prints") as events:
+        server.ask("POST", "/v1/sessions/prints/messages", {"content": f"run {command}"})
+        before = list(takewhile(lambda event: event.data["type"] != "tool_output", events))
+    with server.stream("prints", before[-1].id) as events:
+        (tmp_path / "go").touch()
+        after: list[Event] = []
+        for event in events:
+            after.append(event)
+            if event.data["type"] == "result":
+                break
+    outputs = [event for event in after if event.data["type"] == "tool_output"]
+    assert before[-1].data["type"] in ("tool_use", "usage")
+    assert "".join(event.data["chunk"] for event in outputs) == "two\n"
+    assert not [event for event in outputs if event.id or "seq" in event.data]
+    call_id = next(event.data["call_id"] for event in before if event.data["type"] == "tool_use")
+    assert {event.data["call_id"] for event in outputs} == {call_id}
+    stored = [event for event in (*before, *after) if event.id]
+    assert [event.id for event in stored] == [event.id for event in read_until_result(server, "prints")]
+    last, result = after.index(outputs[-1]), [event.data["type"] for event in after].index("tool_result")
+    assert last < result
+
+
 @pytest.mark.parametrize(
     ("last_id", "reason"),
     [("other_3000", "other_session"), ("s1_99999000", "unknown_event"), ("nonsense", "not_an_id")],
@@ -93,14 +120,14 @@ def test_an_id_that_names_no_event_of_the_session_is_answered_and_all_events_fol
     with server.stream("s1", last_id) as events:
         first, second = next(events), next(events)
     assert (first.kind, first.data["reason"]) == ("reset", reason)
-    assert second.id == "s1_0"
+    assert second.id == read_until_result(server, "s1")[0].id
 
 
 def test_a_deleted_session_ends_its_streams(server: RunningServer) -> None:
     server.begin("gone", "hi")
     server.wait_for("gone", "done")
     with server.stream("gone") as events:
-        assert next(events).id == "gone_0"
+        assert next(events).data["type"] == "init"
         assert server.ask("DELETE", "/v1/sessions/gone").status == 200
         assert [event.kind for event in events][-1] == "deleted"
 
@@ -176,7 +203,7 @@ def test_at_sigterm_each_stream_ends_with_a_drain_event_and_whole(tmp_path: Path
         running.begin("s1", "hi")
         running.wait_for("s1", "done")
         with running.stream("s1") as events:
-            assert next(events).id == "s1_0"
+            assert next(events).data["type"] == "init"
             assert running.stop() == 128 + signal.SIGTERM
             # A body that was cut would raise `IncompleteRead`.
             assert [event.kind for event in events][-1] == "drain"

@@ -1,12 +1,13 @@
 """The feed of a session reads the store for its streams, and only if something may be new there."""
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 from sandbur import Agent
-from sandbur.actions.ports.events import PlanResumed, TextDelta
+from sandbur.actions.ports.events import PlanResumed, SubAgent, SubAgentEvent, TextDelta, ToolOutput
 from sandbur.state.databases.sqlite.sqlite_database import SqliteDatabase
 from sandbur.ui.server.streams.event_stream import BEFORE_ALL
 from sandbur.ui.server.streams.session_feed import EventStreamQueue, SessionFeed, SessionFeeds
@@ -71,4 +72,65 @@ async def test_a_feed_reads_again_only_after_a_commit_of_this_process(tmp_path: 
         await read_until("after a hint")
         assert database.queries > before
     await feed.close()
+    database.close()
+
+
+async def test_a_slow_client_loses_output_of_calls_and_nothing_else(tmp_path: Path) -> None:
+    agent = Agent("demo", store=f"sqlite:///{tmp_path}/sandbur.db")
+    await agent.run("hi", session_id="s")
+    database = SqliteDatabase(tmp_path / "sandbur.db")
+    feed = SessionFeed(database, "s")
+    stream = EventStreamQueue(SessionFeeds(database), "s", BEFORE_ALL)
+    feed.streams.add(stream)
+
+    async with agent, aclosing(stream.frames(may_go_on)) as frames:
+        async for frame in frames:
+            if b'"type": "result"' in frame:
+                break
+        for number in range(1000):
+            feed.publish(ToolOutput("c1", f"{number} " + "\U0001f600" * (10 if number else 1_000_000)))
+            feed.publish(TextDelta(f"[{number}]"))
+            # The feed works on while nothing is read from the stream.
+            await asyncio.sleep(0)
+        feed.publish(TextDelta("the end"))
+        found: list[bytes] = []
+        async for frame in frames:
+            found.append(frame)
+            if b"the end" in frame:
+                break
+    outputs = [frame for frame in found if b'"type": "tool_output"' in frame]
+    assert sum(map(len, outputs)) <= 128 * 1024
+    assert b"characters" in outputs[0]
+    assert not [frame for frame in outputs if b"id: " in frame or b"seq" in frame]
+    texts = b"".join(found)
+    assert [number for number in range(1000) if b"[%d]" % number not in texts] == []
+    await feed.close()
+    database.close()
+
+
+async def test_output_of_a_sub_agent_comes_in_the_stream_of_its_own_session(tmp_path: Path) -> None:
+    agent = Agent("demo", store=f"sqlite:///{tmp_path}/sandbur.db")
+    await agent.run("hi", session_id="child")
+    await agent.run("hi", session_id="parent")
+    database = SqliteDatabase(tmp_path / "sandbur.db")
+    feeds = SessionFeeds(database)
+    streams = {name: feeds.join(name, BEFORE_ALL) for name in ("child", "parent")}
+    found = {name: b"" for name in streams}
+    async with agent:
+        for name, stream in streams.items():
+            async with aclosing(stream.frames(may_go_on)) as frames:
+                async for frame in frames:
+                    if b'"type": "result"' in frame:
+                        break
+                child = SubAgent("child", "parent", "c1", "reader")
+                feeds.publish("parent", SubAgentEvent(child, ToolOutput("c2", "written by the child")))
+                feeds.publish(name, TextDelta("the end"))
+                async for frame in frames:
+                    found[name] += frame
+                    if b"the end" in frame:
+                        break
+            await feeds.leave(name, stream)
+    assert b"written by the child" in found["child"]
+    assert b"written by the child" not in found["parent"]
+    await feeds.aclose()
     database.close()

@@ -4,13 +4,16 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
+from ....actions.ports.events import Event, ToolOutput
 from ....state.store.sessions.record_feed import FeedItem
-from ...headless.json_output import Object, encode
+from ...headless.json_output import Object, encode, stream_object
 from .stored_events import list_stored_events
 
 EVENTS_PER_ROW = 1000
 """SEQ is the number of an event's row times this, plus the place of the event in the row."""
 
+MOST_OUTPUT_CHARS = 8192
+"""The most characters of a piece of a running call's output. Of a longer one only the end is sent."""
 ResetReason = Literal["other_session", "unknown_event", "not_an_id"]
 
 
@@ -31,6 +34,8 @@ class Frame:
     """The SEQ of a stored event; 0 for events that are not stored."""
     follows: int = 0
     """For events that are not stored: the SEQ of the newest stored event before it."""
+    is_output: bool = False
+    """Whether it is output of a running call, which the result of the call repeats."""
 
 
 def parse_event_id(text: str, session_id: str) -> int:
@@ -56,6 +61,21 @@ def make_stored_frames(session_id: str, item: FeedItem) -> list[Frame]:
         data = encode_event(session_id, event, seq if is_named else None)
         frames.append(Frame(data, seq if is_named else 0, seq))
     return frames
+
+
+def make_live_frame(session_id: str, event: Event, follows: int) -> Frame | None:
+    """Return the frame of an event that is not stored, or None if streams do not have it."""
+    is_output = isinstance(event, ToolOutput)
+    line = _make_output(event) if is_output else stream_object(event)
+    return None if line is None else Frame(encode_event(session_id, line), 0, follows, is_output)
+
+
+def _make_output(event: ToolOutput) -> Object:
+    """Return live output as an event. Only streams of a server have it, the format stream-json does not."""
+    chunk = event.chunk
+    if (left_out := len(chunk) - MOST_OUTPUT_CHARS) > 0:
+        chunk = f"\n[... {left_out:,} characters ...]\n{chunk[left_out:]}"
+    return {"type": "tool_output", "call_id": event.call_id, "chunk": chunk}
 
 
 def encode_event(session_id: str, event: Object, seq: int | None = None) -> bytes:

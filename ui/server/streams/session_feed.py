@@ -21,15 +21,23 @@ from ....actions.ports.events import (
     RunFinished,
     RunStarted,
     StepChanged,
+    SubAgentEvent,
     ToolFinished,
+    ToolOutput,
     ToolRequested,
     UsageChanged,
 )
 from ....state.databases.database import COMMITS, Database
 from ....state.errors import SandburError, SessionNotFound
 from ....state.store.sessions.record_feed import RecordFeed, count_records
-from ...headless.json_output import stream_object
-from .event_ids import EVENTS_PER_ROW, Frame, WrongEventId, encode_control, encode_event, make_stored_frames
+from .event_ids import (
+    EVENTS_PER_ROW,
+    Frame,
+    WrongEventId,
+    encode_control,
+    make_live_frame,
+    make_stored_frames,
+)
 
 _POLL_S = 0.25
 PING_S = 15.0
@@ -38,6 +46,10 @@ _BATCH_BYTES = 64 * 1024
 """About how many bytes are sent at once."""
 _MOST_QUEUED_BYTES = 256 * 1024
 """The most bytes that wait for one client. A slower client gets stored events from the store again."""
+_MOST_OUTPUT_BYTES = 128 * 1024
+"""Output of running calls is left out for a client for which so many bytes wait."""
+_MOST_WAITING = 100
+"""Output of running calls is left out while so many events wait for a read of the store."""
 _STORED = (
     RunStarted, MessageAdded, FlowMatched, PlanChanged, PlanResumed, StepChanged, ApprovalNeeded,
     UsageChanged, RunFinished,
@@ -88,7 +100,7 @@ class SessionFeed:
         if is_stored or self._was_stored:
             # The commit of a stored event may come after it, but comes before what follows.
             self._wake_reader()
-        if not is_stored:
+        if not (is_stored or (isinstance(event, ToolOutput) and len(self._waiting) > _MOST_WAITING)):
             self._waiting.append(event)
             self._arrived.set()
         self._was_stored = is_stored
@@ -124,8 +136,7 @@ class SessionFeed:
                 event = self._waiting.popleft()
                 if event is None:
                     await self._read_store(self._reader)
-                elif (line := stream_object(event)) is not None:
-                    frame = Frame(encode_event(self._session_id, line), follows=self._head)
+                elif (frame := make_live_frame(self._session_id, event, self._head)) is not None:
                     self._send(frame)
 
     async def _read_store(self, reader: RecordFeed) -> None:
@@ -165,6 +176,8 @@ class EventStreamQueue:
     def put(self, frame: Frame) -> None:
         if self._is_behind:
             # Stored events are read again; others are lost.
+            return
+        if frame.is_output and self._bytes + len(frame.data) > _MOST_OUTPUT_BYTES:
             return
         self._frames.append(frame)
         self._bytes += len(frame.data)
@@ -301,7 +314,11 @@ class SessionFeeds:
         return session_id in self._feeds
 
     def publish(self, session_id: str, event: Event) -> None:
-        """Pass an event of a run in this process to the streams of its session."""
+        """Pass an event of a run in this process to the streams of its session, and of its sub-agent."""
+        if isinstance(event, SubAgentEvent):
+            self.publish(event.agent.agent_id, event.event)
+            if isinstance(event.event, ToolOutput):
+                return
         if (feed := self._feeds.get(session_id)) is not None:
             feed.publish(event)
 

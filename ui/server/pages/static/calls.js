@@ -2,9 +2,10 @@
 
 import { ask, sessionPath } from "./api.js";
 import { diffOf, diffText } from "./diff.js";
-import { announce, duration, h, plain, shorten } from "./dom.js";
+import { announce, duration, gather, h, plain, shorten } from "./dom.js";
 
 const MOST_SHOWN = 20_000;
+const OUTPUT_MS = 60, NEAR_END_PX = 30;
 const ARMED_MS = 400; // a key that was pressed before the question could be read does not answer it
 const UNIFIED = /^--- .*\n\+\+\+ .*\n@@ /m;
 const OUTCOMES = {
@@ -52,6 +53,36 @@ function block(text, label) {
   return h("div", {}, made);
 }
 
+/** The end of what a running call has written so far. */
+class RunningOutput {
+  constructor() {
+    this.text = "";
+    this.shown = h("pre", { class: "output", tabindex: "0", "aria-label": "Output so far" });
+    this.note = h("p", { class: "soft", hidden: true, text: "Parts are missing here; the result comes when the call ends." });
+    this.element = h("div", { class: "call-output" }, this.note, this.shown);
+    this.render = gather(() => this.show(), OUTPUT_MS);
+  }
+
+  add(text) {
+    this.text += text;
+    if (this.text.length > MOST_SHOWN) {
+      this.text = this.text.slice(-MOST_SHOWN);
+      this.isCut = true;
+    }
+    if (this.shown.textContent) this.render();
+    else this.show();
+  }
+
+  show() {
+    const { scrollHeight, scrollTop, clientHeight } = this.shown;
+    const isAtEnd = scrollHeight - scrollTop - clientHeight < NEAR_END_PX;
+    this.shown.textContent = plain(this.text);
+    this.note.hidden = !this.isCut;
+    if (isAtEnd) this.shown.scrollTop = this.shown.scrollHeight;
+    this.onrender?.();
+  }
+}
+
 /** The card of one call. Its contents are made when it is opened. */
 export class CallCard {
   constructor({ call_id: id, tool, arguments: given }) {
@@ -61,15 +92,39 @@ export class CallCard {
     this.result = null;
     this.state = h("span", { class: "state", text: "working\u2026" });
     this.body = h("div", { class: "body" });
-    this.element = h("details", { class: "call", "data-call": id, ontoggle: () => this.fill() },
+    this.output = null;
+    this.isCut = false; // whether it has written something that this page did not get
+    this.details = h("details", { class: "call", "data-call": id, ontoggle: () => this.fill() },
       h("summary", {},
         h("span", { class: "tool", text: plain(tool).replaceAll("_", " ") }), " ",
         h("bdi", { class: "subject", text: shorten(subjectOf(tool, given), 160) }), " ", this.state),
       this.body);
+    this.element = h("div", {}, this.details);
+  }
+
+  /** Show a piece of what the call writes while it runs; `onrender` is called when it is on the page. */
+  addOutput(text, onrender) {
+    if (this.result !== null) return;
+    if (!this.output) {
+      this.output = new RunningOutput();
+      this.output.onrender = onrender;
+      this.element.append(this.output.element);
+    }
+    this.output.isCut ||= this.isCut;
+    this.output.add(text);
+  }
+
+  dropOutput() {
+    if (!this.output) return;
+    this.output.render.cancel();
+    const hadFocus = this.output.element.contains(document.activeElement);
+    this.output.element.remove();
+    this.output = null;
+    if (hadFocus) this.details.firstElementChild.focus({ preventScroll: true });
   }
 
   fill() {
-    if (!this.element.open || this.body.childElementCount) return;
+    if (!this.details.open || this.body.childElementCount) return;
     const place = this.result === null ? -1 : this.result.search(UNIFIED);
     const asked = argumentsOf(this.tool, this.given).filter((one) => one && !(place >= 0 && one.className === "diff"));
     this.body.append(...asked);
@@ -83,6 +138,7 @@ export class CallCard {
   /** Say what a call without a result does: it works, it waits for a person, or its run has stopped. */
   wait(isPending, isRunning) {
     if (this.result !== null) return;
+    if (isPending) this.isCut = false;
     this.state.className = isPending ? "state warn" : "state";
     this.state.textContent = isPending ? "waits for you" : isRunning ? "working\u2026" : "no result yet";
   }
@@ -92,6 +148,7 @@ export class CallCard {
     this.result = content ?? "";
     this.state.className = `state ${kind}`;
     this.state.textContent = took > 0 ? `${word} \u00b7 ${duration(took)}` : word;
+    this.dropOutput();
     this.body.replaceChildren();
     this.fill();
   }

@@ -103,8 +103,11 @@ export class Conversation {
   }
 
   noteOpened() {
-    // Pieces of text that were sent meanwhile are lost; the whole message comes.
+    // Pieces of text and output that were sent meanwhile are lost; the whole message and the result come.
     this.dropLive();
+    for (const id of this.open) this.calls.get(id).isCut = true;
+    // Calls up to here may have written before. After a lost connection, the next details tell the place.
+    this.openedAt = this.isLost ? Infinity : seqOf(this.details?.last_event_id);
     this.isCut = isRunning(this.details?.status);
     if (this.isLost) {
       this.isLost = false;
@@ -134,6 +137,7 @@ export class Conversation {
       const details = await ask("GET", sessionPath(this.id));
       if (this.isClosed) return;
       this.details = details;
+      if (this.openedAt === Infinity) this.openedAt = seqOf(details.last_event_id);
       this.showPending(details.pending);
       for (const id of this.open) this.calls.get(id).wait(this.cards.has(id), isRunning(details.status));
       this.on.details(details);
@@ -158,6 +162,7 @@ export class Conversation {
 
   on_init() {
     this.dropLive();
+    for (const id of this.open) this.calls.get(id).dropOutput();
     if (this.details && this.lastSeq > seqOf(this.details.last_event_id)) this.on.details({ ...this.details, status: "running" });
   }
 
@@ -208,8 +213,11 @@ export class Conversation {
     const card = new CallCard(event);
     this.calls.set(event.call_id, card);
     this.open.add(event.call_id);
+    card.isCut = event.seq <= this.openedAt;
     this.put(card.element);
   }
+
+  on_tool_output({ call_id: id, chunk }) { this.calls.get(id)?.addOutput(chunk, () => this.scroll()); }
 
   on_tool_result(event) {
     if (event.parent_call_id) return;
