@@ -1,6 +1,8 @@
 """`/try` in a real terminal: a trial takes the place of the chat, which goes on with its changes."""
 
+import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -64,3 +66,95 @@ def test_a_trial_ends_with_its_chat(terminal: Terminal, workspace: Path) -> None
     [trial] = list_trials(terminal.folder / "data")
     wait(lambda: list_trials(terminal.folder / "data")[0].state == "ended", 60, terminal.screen)
     assert trial.task == "write two into a.txt"
+
+
+def leave_by_command(terminal: Terminal) -> None:
+    terminal.type("/exit")
+
+
+def leave_by_end_of_input(terminal: Terminal) -> None:
+    terminal.keys("C-d")
+
+
+def leave_by_two_interrupts(terminal: Terminal) -> None:
+    terminal.keys("C-c", "C-c")
+
+
+@pytest.mark.parametrize(
+    ("rendering", "leave", "key", "says", "text"),
+    [
+        ("drawn", leave_by_command, "a", "Applied", "two\n"),
+        ("drawn", leave_by_two_interrupts, "x", "is removed.", "one\n"),
+        ("plain", leave_by_end_of_input, "x", "is removed.", "one\n"),
+        ("plain", leave_by_two_interrupts, "a", "Applied", "two\n"),
+        ("dumb", leave_by_two_interrupts, "k", "sandbur try apply", "one\n"),
+        ("dumb", leave_by_command, "a", "Applied", "two\n"),
+    ],
+)
+def test_who_leaves_a_trial_decides_with_one_key(
+    terminal: Terminal,
+    workspace: Path,
+    rendering: str,
+    leave: Callable[[Terminal], None],
+    key: str,
+    says: str,
+    text: str,
+) -> None:
+    line = f"-C {workspace} -m demo {'--plain ' * (rendering == 'plain')}try 'write two into a.txt'"
+    terminal.start(line, TERM="dumb" if rendering == "dumb" else "screen")
+    terminal.see("trial >" if rendering == "plain" else "trial ❯", after="model calls")
+    leave(terminal)
+    terminal.see(ASKS)
+    time.sleep(DEAF_S)
+    terminal.keys(key)
+    _, *after = terminal.see("exit=").split("[k] keep them for later\n")
+    assert len(after) == 1, "the question was asked twice"
+    assert says in after[0]
+    assert (workspace / "a.txt").read_text() == text
+    assert len(list_trials(terminal.folder / "data")) == (key != "x")
+
+
+def test_a_trial_that_was_kept_asks_again_when_it_is_resumed_and_left(
+    terminal: Terminal, workspace: Path
+) -> None:
+    terminal.start(f"-C {workspace} -m demo try 'write two into a.txt'")
+    terminal.see("trial ❯", after="model calls")
+    terminal.type("/exit")
+    terminal.see(ASKS)
+    time.sleep(DEAF_S)
+    terminal.keys("Escape")
+    terminal.see("exit=0")
+    [trial] = list_trials(terminal.folder / "data")
+    terminal.close()
+    terminal.start(f"-C {workspace} -r {trial.id}")
+    terminal.see("trial ❯")
+    terminal.type("/exit")
+    terminal.see(ASKS)
+    time.sleep(DEAF_S)
+    terminal.keys("a")
+    terminal.see("exit=0")
+    assert (workspace / "a.txt").read_text() == "two\n"
+
+
+def test_a_trial_is_marked_in_the_prompt_and_in_the_status_line(terminal: Terminal, workspace: Path) -> None:
+    begin(terminal, workspace, "run until test -e go; do sleep 0.1; done", "--allow run_shell_command")
+    terminal.see("Enter steers", after="The copy is")
+    terminal.see("trial · auto-edit · demo", after="Enter steers")
+    magenta = r"\x1b\[[\d;]*35m(?:\x1b\[[\d;]*m)*"
+    wait(lambda: bool(re.search(f"{magenta}❯", terminal.read_colours())), 60, terminal.read_colours)
+    terminal.keys("C-c")
+    terminal.see("trial · auto-edit · demo", after="Nothing is lost")
+    wait(lambda: bool(re.search(f"{magenta}trial ❯", terminal.read_colours())), 60, terminal.read_colours)
+
+
+def test_a_trial_of_a_plain_chat_is_plain(terminal: Terminal, workspace: Path) -> None:
+    terminal.start(f"-m demo -C {workspace} --plain")
+    terminal.see(f"Sandbur - {workspace}")
+    terminal.type("/try write two into a.txt")
+    terminal.see("trial >", after="trial - auto-edit - demo")
+    terminal.keys("C-d")
+    terminal.see(ASKS)
+    time.sleep(DEAF_S)
+    terminal.keys("a")
+    terminal.see("1 file changed", after="> apply them")
+    assert (workspace / "a.txt").read_text() == "two\n"

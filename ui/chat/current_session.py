@@ -73,6 +73,7 @@ def _facts_of(session: Session | None, settings: Settings) -> StatusFacts:
         sandbox=session.ports.calls.sandbox,
         context_window=window,
         model_calls=usage.llm_calls,
+        is_trial=bool(session.settings.trial),
     )
 
 

@@ -14,6 +14,8 @@ from .text.sanitize import one_line
 _WIDE = 60
 """From this many columns on, the mode is written in words."""
 _MOST_MODEL_CELLS = 32
+TRIAL = "trial"
+"""What stands before the mode, and before the mark of the prompt, in a trial; also its role in the theme."""
 
 Cell = tuple[str, str]
 """A role of the theme with a text."""
@@ -38,6 +40,8 @@ class StatusFacts:
     context_window: int = 0
     """In tokens; 0: unknown."""
     model_calls: int = 0
+    is_trial: bool = False
+    """Whether files change only in a copy of the folder."""
 
     def after(self, latest: Usage) -> StatusFacts:
         """Return the facts after one more model call."""
@@ -64,14 +68,16 @@ def _add(one: float | None, other: float | None) -> float | None:
 
 def status_cells(facts: StatusFacts, width: int, glyphs: Glyphs | None = None, keys: str = "") -> list[Cell]:
     """Return the status line for `width` columns. The least important parts are left out first, the mode
-    never.
+    never, and the badge of a trial only where it has no room beside the mode.
 
     `keys` is a text about the keys that work now, such as how to interrupt.
     """
     signs = glyphs or Glyphs()
     mode = _mode(facts.mode, width)
     dot = f" {signs.dot} "
-    room = width - cell_len(mode[1])
+    first = [(TRIAL, TRIAL), ("quiet", dot), mode] if facts.is_trial else [mode]
+    first = first if _count_cells(first) <= width else [mode]
+    room = width - _count_cells(first)
     chosen: set[int] = set()
     parts = list(_list_parts(facts, signs, keys))
     for number, (_, _, text) in sorted(enumerate(parts), key=lambda one: one[1][0]):
@@ -79,11 +85,15 @@ def status_cells(facts: StatusFacts, width: int, glyphs: Glyphs | None = None, k
         if taken <= room:
             room -= taken
             chosen.add(number)
-    cells = [mode]
+    cells = [*first]
     for number, (_, role, text) in enumerate(parts):
         if number in chosen:
             cells += [("quiet", dot), (role, text)]
     return [(role, shorten(text, max(0, width), signs.rest)) for role, text in cells]
+
+
+def _count_cells(cells: Iterable[Cell]) -> int:
+    return sum(cell_len(text) for _, text in cells)
 
 
 def _mode(mode: str, width: int) -> Cell:

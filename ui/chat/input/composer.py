@@ -30,7 +30,7 @@ from prompt_toolkit.search import accept_search, stop_search
 from prompt_toolkit.styles import Style
 
 from ...headless.headless import clean
-from ...terminal.status import StatusFacts, status_cells
+from ...terminal.status import TRIAL, StatusFacts, status_cells
 from ...terminal.terminal import Glyphs
 from ...terminal.text.sanitize import one_line
 from .editor import EditorFailed, choose_editor, in_editor
@@ -54,6 +54,7 @@ _STYLE = Style.from_dict(
     {
         "bottom-toolbar": "noreverse ansibrightblack",
         "yolo": "bold ansired",
+        "trial": "bold ansimagenta",
         "prompt": "bold ansicyan",
         "hint": "ansiyellow",
         "careful": "ansiyellow",
@@ -177,10 +178,11 @@ class Composer:
             self._keeps_until = time.monotonic() + UNREAD_S
 
     def prompt(self) -> StyleAndTextTuples:
-        mark = f"{self._glyphs.prompt} "
-        if self._standing().mode == "yolo":
-            return [("class:yolo", f"yolo {mark}")]
-        return [("class:prompt", mark)]
+        mark, standing = f"{self._glyphs.prompt} ", self._standing()
+        badge: StyleAndTextTuples = [("class:trial", f"{TRIAL} ")] if standing.is_trial else []
+        if standing.mode == "yolo":
+            return [*badge, ("class:yolo", f"yolo {mark}")]
+        return [*badge, ("class:trial" if badge else "class:prompt", mark)]
 
     def toolbar(self) -> StyleAndTextTuples:
         if time.monotonic() < self._hint_until:

@@ -30,6 +30,7 @@ from ....state.errors import SandburError
 from ....state.session import SessionSettings, WaitingMessage
 from ...headless.headless import clean
 from ...terminal.render import Renderer
+from ...terminal.status import TRIAL
 from ...terminal.terminal import Glyphs, hide_typing, is_interactive, shorten
 from ...terminal.text.sanitize import one_line, plain
 from ...terminal.text.theme import LOOK
@@ -340,6 +341,8 @@ def typing_rows(
 ) -> Group:
     """Return rows that are narrower than the terminal; `offer` is the placeholder of the empty line."""
     glyphs, width = renderer.glyphs, max(8, renderer.console.width - 1)
+    is_trial = renderer.status is not None and renderer.status.is_trial
+    style = TRIAL if is_trial else "bold cyan"
     rows = (
         text_rows(text, cursor, width - _INDENT)
         if text
@@ -347,7 +350,7 @@ def typing_rows(
     )
     for number, row in enumerate(rows):
         mark = f"{glyphs.prompt} " if number == 0 else " " * _INDENT
-        rows[number] = _style_text(mark, "bold cyan").append_text(row)
+        rows[number] = _style_text(mark, style).append_text(row)
     return Group(*_waiting_rows(waiting, width, glyphs), *rows)
 
 

@@ -45,6 +45,7 @@ _DARK = {
     "wrong": "red",
     "busy": "cyan",
     "yolo": "bold red",
+    "trial": "bold magenta",
     "added": "green",
     "added.word": "bold reverse",
     "removed": "red",

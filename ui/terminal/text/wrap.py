@@ -12,6 +12,7 @@ from .diffs import Emphasized, Line, prepend
 
 _PIECES = re.compile(r"\s+|\S+")
 _WORDS = re.compile(r"\s*\S+")
+_WORD = re.compile(r"\S+")
 _GAP = 3
 """Columns between two entries of a row."""
 
@@ -148,6 +149,18 @@ def wrap_words(line: str, cells: int | None, begin: str | None = None) -> list[s
         else:
             rows[-1] += word
     return [part for row in rows for part in _break_wide(row, cells, begin)]
+
+
+def find_breaks(text: str, cells: int) -> list[int]:
+    """Return where the rows of a text begin, except the first, so that each has at most `cells` columns
+    without the blanks at its end. A wider word has a row of its own."""
+    breaks: list[int] = []
+    start = 0
+    for word in _WORD.finditer(text):
+        if word.start() > start and _cell_len(text[start : word.end()]) > cells:
+            start = word.start()
+            breaks.append(start)
+    return breaks
 
 
 def _break_wide(row: str, cells: int, begin: str) -> Iterator[str]:

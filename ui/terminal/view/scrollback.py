@@ -10,9 +10,10 @@ from rich.text import Text
 from ..lines import Line
 from ..live import LiveRegion
 from ..text.diffs import Emphasized
+from ..text.wrap import find_breaks
 
 NARROW = 60
-"""With fewer columns the text of a step has no tokens, and lines are wrapped between words."""
+"""With fewer columns the text of a step has no tokens, and wide words are broken."""
 
 
 class Scrollback:
@@ -27,9 +28,10 @@ class Scrollback:
         """True while the last printed line is about a call or about thinking."""
 
     def print(self, lines: Iterable[Line], *, prose: bool = False, is_work: bool = False) -> None:
-        """Print lines; prose is wrapped between words.
+        """Print lines; a window gets them wrapped between words.
 
-        Other lines stay unwrapped, so that they can be copied; only a narrow window is an exception.
+        A word that is wider than a row stays whole, so that it can be copied, except in prose and in a narrow
+        window. The rows of a question, which are wrapped already, stay as they are.
         """
         printed = list(lines)
         if printed:
@@ -39,8 +41,9 @@ class Scrollback:
         console = self._console
         for style, text in printed:
             styled = _style(style, text)
-            if console.is_terminal and (prose or console.width < NARROW):
-                styled = _hanging(styled, console)
+            is_framed = isinstance(text, Emphasized) and bool(text.frame)
+            if console.is_terminal and not (is_framed and console.width >= NARROW):
+                styled = _hanging(styled, console, prose or console.width < NARROW)
             console.print(styled, soft_wrap=True)
 
     def hold(self, heading: Line) -> None:
@@ -75,15 +78,25 @@ def _style(style: str, text: str) -> Text:
 
 _HEAD = re.compile(r"[ ]*(?:[│|┆:] )?[ ]*(?:[^\w\s\"'(\[/-] )?[ ]*(?:\d{1,3}\. )?")
 """A bar, a sign and a number: continuation rows begin below the text after them."""
+_TAB = 8
+"""Columns."""
 
 
-def _hanging(text: Text, console: Console) -> Text:
+def _hanging(text: Text, console: Console, breaks_words: bool) -> Text:
     """Return a line wrapped between words, with continuation rows indented below its start and without its
-    bar."""
+    bar. With `breaks_words`, a word that is wider than a row is broken."""
+    if "\t" in text.plain:
+        text.expand_tabs(_TAB)
     if cell_len(text.plain) <= console.width:
         return text
     head = _HEAD.match(text.plain)
     at = min(head.end() if head else 0, console.width // 3)
-    rows = text[at:].wrap(console, console.width - at, overflow="fold")
+    body, room = text[at:], console.width - at
+    if breaks_words:
+        rows = body.wrap(console, room, overflow="fold")
+    else:
+        rows = body.divide(find_breaks(body.plain, room))
+        for row in rows:
+            row.rstrip()
     indent = Text("\n" + " " * at)
     return Text.assemble(text[:at], indent.join(rows))

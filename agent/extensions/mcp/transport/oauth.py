@@ -32,7 +32,8 @@ _PATH = "/callback"
 _MOST_REQUEST_BYTES = 16_384
 _REQUEST_S = 10.0
 _MOST_BYTES = 1_000_000
-_DONE = "You are signed in. You can close this page."
+_CAME_BACK = "Back at Sandbur: its command says whether the sign-in worked. You can close this page."
+"""The browser is back before the server has given tokens for the code, or has refused it."""
 _FAILED = "You are not signed in. You can close this page."
 
 
@@ -164,7 +165,7 @@ async def _answer(
             target = urlsplit(head.split(b" ", 2)[1].decode("ascii", "replace"))
             given = {name: values[0] for name, values in parse_qs(target.query).items()}
             is_ours = target.path == _PATH and ("code" in given or "error" in given)
-            text = (_DONE if "code" in given else _FAILED) if is_ours else "Not found."
+            text = (_CAME_BACK if "code" in given else _FAILED) if is_ours else "Not found."
             status = "200 OK" if is_ours else "404 Not Found"
             header = f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(text)}\r\n"
             writer.write(f"{header}Connection: close\r\n\r\n{text}".encode())

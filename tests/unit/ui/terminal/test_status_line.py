@@ -1,5 +1,7 @@
 """The status line: what holds now, in the columns there are."""
 
+from dataclasses import replace
+
 import pytest
 from rich.cells import cell_len
 
@@ -65,3 +67,12 @@ def test_a_name_cannot_steer_the_terminal() -> None:
 def test_numbers_are_short() -> None:
     assert [short_count(n) for n in (0, 999, 1000, 12_345, 2_500_000)] == ["0", "999", "1.0k", "12k", "2.5M"]
     assert [money(n) for n in (0, 0.00012, 12.345)] == ["$0", "$0.0001", "$12.35"]
+
+
+@pytest.mark.parametrize("mode", ["interactive", "auto-edit", "yolo", "plan"])
+@pytest.mark.parametrize("width", [24, 40, 80])
+def test_a_trial_is_seen_at_every_width_before_the_mode(mode: str, width: int) -> None:
+    facts = replace(FACTS, mode=mode, is_trial=True)
+    assert status_cells(facts, width)[0] == ("trial", "trial")
+    assert told(facts, width).partition(" · ")[2].casefold().startswith(mode)
+    assert "trial" not in told(replace(facts, is_trial=False), width)

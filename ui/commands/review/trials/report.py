@@ -2,26 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from .....actions.workspace.copies.diff_text import ChangeText, count_lines, diff_files
 from .....actions.workspace.copies.difference import Difference
 from .....actions.workspace.paths import format_path
+from .....agent.config.settings import Settings
+from .....agent.extensions.extension import load
 from .....agent.review.trials.outcome import OutsideEffect
 from .....agent.review.trials.trial import Trial
-from ....terminal.terminal import say
+from ....cli.grammar import Command
+from ....terminal.terminal import is_interactive, say
 from ....terminal.text.sanitize import one_line
+from ...chat import ChatCommand
 
+AT_END = "What becomes of the changes?"
+CHOICES = {"a": "apply them", "d": "show them", "x": "drop them", "k": "keep them for later"}
+"""The answers of a person who has left the chat of a trial, by key."""
+_DECIDE = ".ui.commands.review.trials.ending:decide_changes"
+_LEFT = (0, 130)
+"""The exit codes of a chat that a person left: by `/exit` or Ctrl-D, and by Ctrl-C."""
 _MOST_FILES = 20
 _MOST_EFFECTS = 10
 _SIGNS = {"added": "A", "changed": "M", "removed": "D"}
 
 
-def report_outcome(trial: Trial, differences: Sequence[Difference], effects: Sequence[OutsideEffect]) -> None:
-    """Print the outcome on stderr, with the commands that decide about it."""
+def report_outcome(
+    trial: Trial,
+    differences: Sequence[Difference],
+    effects: Sequence[OutsideEffect],
+    asks: bool = False,
+) -> None:
+    """Print the outcome on stderr, with the commands that decide about it; with `asks`, a question follows
+    instead."""
     for line in outcome_lines(trial, differences, effects):
         say(line)
-    if any(one.files for one in differences):
+    has_changes = any(differences)
+    if not (asks and has_changes):
+        report_commands(trial, any(one.files for one in differences))
+
+
+def report_commands(trial: Trial, has_files: bool = True) -> None:
+    """Print the commands that decide about a trial on stderr."""
+    if has_files:
         say(f"  sandbur try diff {trial.id}    show the changes")
         say(f"  sandbur try apply {trial.id}   apply them to the folder")
     say(f"  sandbur try drop {trial.id}    remove the copy")
@@ -64,23 +87,20 @@ def note_lines(differences: Sequence[Difference]) -> Iterator[str]:
             yield one_line(notice)
 
 
+def can_decide(command: Command, exit_code: int) -> bool:
+    """Return whether the command was a chat that a person has left, and who is there to decide."""
+    is_headless = not isinstance(command, ChatCommand) or command.print or command.output_format != "text"
+    return exit_code in _LEFT and not is_headless and is_interactive()
+
+
+async def decide_at_end(command: Command, settings: Settings, trial: Trial) -> None:
+    """Ask a person what becomes of the changes; only this loads what draws a question."""
+    await load(_DECIDE)(command, settings, trial)
+
+
 def confirm(question: str) -> bool:
     """Ask a person in the terminal; return whether the answer is yes. The end of the input means no."""
     try:
         return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         return False
-
-
-def choose(question: str, keys: Mapping[str, str]) -> str:
-    """Ask a person in the terminal until one of the keys or nothing is typed; return the value of the key, or
-    an empty text."""
-    while True:
-        try:
-            answer = input(f"{question} ").strip().lower()
-        except EOFError:
-            return ""
-        if not answer:
-            return ""
-        if answer in keys:
-            return keys[answer]

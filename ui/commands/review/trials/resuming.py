@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from .....agent.config.load import load_settings
 from .....agent.config.settings import Settings
-from .....agent.review.trials.trial import VARIABLE, TrialPlace
+from .....agent.review.trials.trial import VARIABLE, Trial, TrialPlace
 from .....state.errors import SandburError
 from .....state.store.sessions.listing import FolderFilter
 from .....state.store.store import Store
@@ -18,6 +18,7 @@ from ....cli.open_session import read_overrides
 from ....terminal.terminal import say
 from ....terminal.text.sanitize import one_line
 from .managing import update_states
+from .report import can_decide, decide_at_end
 from .running import finish_run, run_inside
 
 if TYPE_CHECKING:
@@ -44,9 +45,16 @@ def resume_inside(home: Path, command: Command) -> None:
     if trial.state == "applied" or is_inside:
         return
     say(f"Trial {trial.id}: files change only in a copy of {one_line(str(trial.cwd))}.")
-    code = asyncio.run(run_inside(place, trial, command.line))
-    finish_run(settings, place, trial, getattr(command, "quiet", False))
-    raise SystemExit(code)
+    raise SystemExit(asyncio.run(_run_to_end(command, settings, place, trial)))
+
+
+async def _run_to_end(command: Command, settings: Settings, place: TrialPlace, trial: Trial) -> int:
+    """Run the command in the copy, and report what the trial changed; ask a person who left a chat."""
+    code = await run_inside(place, trial, command.line)
+    asks = can_decide(command, code)
+    if finish_run(settings, place, trial, getattr(command, "quiet", False), asks) and asks:
+        await decide_at_end(command, settings, trial)
+    return code
 
 
 def _find_trial_id(command: Command, settings: Settings, folder: Path) -> str:

@@ -27,13 +27,12 @@ from ....cli.open_session import read_overrides
 from ....terminal.terminal import is_interactive, say
 from ....terminal.text.sanitize import plain
 from .command import BEGINS, OF_CHAT
-from .report import choose, confirm, report_outcome
+from .report import can_decide, confirm, decide_at_end, report_outcome
 
 if TYPE_CHECKING:
     from .command import TryCommand
 
 _MB = 1_000_000
-_KEYS = {"a": "apply", "d": "diff", "x": "drop"}
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -50,26 +49,11 @@ async def run_task(command: TryCommand) -> int:
     except SandburError:
         place.remove()
         raise
-    has_changes = finish_run(settings, place, trial, command.quiet or bool(of_chat))
-    is_watched = is_interactive() and not command.print and command.output_format == "text" and not of_chat
-    if has_changes and is_watched and code == 0:
-        await _decide(command, trial)
+    # A chat that began the trial asks itself.
+    asks = can_decide(command, code) and not of_chat
+    if finish_run(settings, place, trial, command.quiet or bool(of_chat), asks) and asks:
+        await decide_at_end(command, settings, trial)
     return code
-
-
-async def _decide(command: TryCommand, trial: Trial) -> None:
-    """Ask a person in the terminal what becomes of the changes, until they are applied, dropped or kept."""
-    while action := choose(
-        "Apply them [a], show them [d], drop them [x], or keep them for later [Enter]?", _KEYS
-    ):
-        chosen = command.but(prompt=action, trial=trial.id, yes=True)
-        try:
-            await chosen.run()
-        except SandburError as error:
-            say(f"sandbur: {plain(str(error))}")
-            return
-        if action != "diff":
-            return
 
 
 def read_trial_settings(command: TryCommand) -> Settings:
@@ -209,10 +193,13 @@ def forward_signals() -> Generator[RunningProcesses]:
             loop.remove_signal_handler(number)
 
 
-def finish_run(settings: Settings, place: TrialPlace, trial: Trial, is_quiet: bool = False) -> bool:
+def finish_run(
+    settings: Settings, place: TrialPlace, trial: Trial, is_quiet: bool = False, asks: bool = False
+) -> bool:
     """Record the end of a run in a trial, and print what it changed; return whether it changed anything.
 
-    A trial whose run did not begin a session is removed.
+    A trial whose run did not begin a session is removed. With `asks`, a person is asked next what becomes of
+    the changes.
     """
     store = Store.open(settings.store, settings.tenant, None, settings.durability, settings.home)
     try:
@@ -225,5 +212,5 @@ def finish_run(settings: Settings, place: TrialPlace, trial: Trial, is_quiet: bo
     finally:
         store.close()
     if not is_quiet:
-        report_outcome(trial, differences, effects)
+        report_outcome(trial, differences, effects, asks)
     return any(differences)

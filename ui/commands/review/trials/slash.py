@@ -26,10 +26,11 @@ from ....chat.slash.command import DONE, SlashContext, SlashOffer, SlashResult, 
 from ....terminal.drive import ctrl_c_left_alone
 from ....terminal.text.diffs import Line, number_diff
 from ....terminal.text.sanitize import plain
+from ....terminal.text.theme import LOOK
 from .applying import describe_plan
 from .command import OF_CHAT
 from .managing import trial_line
-from .report import outcome_lines
+from .report import AT_END, CHOICES, outcome_lines
 
 _ACTIONS = {
     "list": "list the trials",
@@ -42,7 +43,6 @@ _MOST_LISTED = 20
 _MOST_LINES = 400
 _END_S = 5.0
 """The most seconds that a stopped trial has to end and to restore the terminal."""
-_AT_END = {"a": "apply them", "d": "show them", "x": "drop them", "k": "keep them for later"}
 _YES = {"y": "yes", "n": "no"}
 _AT_CONFLICT = {"m": "join both changes", "s": "leave these files out", "n": "apply nothing"}
 _TREATMENTS: Mapping[str, OnConflict] = {"y": "refuse", "m": "merge", "s": "skip"}
@@ -108,7 +108,7 @@ async def _decide(context: SlashContext, trial: Trial, found: Sequence[Differenc
     """Show the changes, and ask until they are applied, dropped or kept."""
     context.renderer.lines(_cap(_difference_lines(found), trial))
     while True:
-        key = await _ask(context, "What becomes of the changes?", _AT_END)
+        key = await _ask(context, AT_END, CHOICES)
         if key == "a":
             await _apply(context, trial, is_agreed=True)
         elif key == "x":
@@ -146,6 +146,8 @@ def _make_words(context: SlashContext, task: str) -> list[str]:
         "store": runtime.flags.get("store"),
     }
     words += [f"--{name}={value}" for name, value in single.items() if value]
+    if LOOK.is_plain:
+        words.append("--plain")
     mode = session.state.execution_mode
     is_chosen = mode != "interactive" or "mode" in runtime.settings.sources
     if is_chosen:

@@ -87,11 +87,11 @@ function showGone(why) {
   list.load();
 }
 
-/** Send a request about the open session, and show what went wrong. */
-async function change(action, done) {
+/** Send a request about the open session, and show what went wrong. The server answers before it is carried out. */
+async function change(action, begins) {
   try {
     await ask("POST", sessionPath(conversation.id, `/${action}`));
-    announce(done);
+    announce(begins);
   } catch (problem) {
     composer.problem(problem.message);
   }
@@ -161,7 +161,7 @@ $("login-form").addEventListener("submit", (event) => {
 $("login").addEventListener("cancel", (event) => event.preventDefault());
 $("log-out").addEventListener("click", () => { keepToken(""); $("sessions").replaceChildren(); $("log").replaceChildren(); showLogin(); });
 $("new").addEventListener("click", () => go(null));
-$("stop").addEventListener("click", () => change("cancel", "Stopped"));
+$("stop").addEventListener("click", () => change("cancel", "Stopping"));
 $("resume").addEventListener("click", () => change("continue", "Goes on"));
 $("to-end").addEventListener("click", () => conversation?.toEnd());
 $("open-list").addEventListener("click", () => toggle("list"));
@@ -190,7 +190,7 @@ const keyboard = new Keyboard({
   previous: () => { const id = list.neighbour(-1); if (id) go(id); },
   parent: () => { if (!$("parent").hidden) location.hash = $("parent").hash; },
   panel: () => { if (!hasPanel.matches) toggle("panel"); else $("panel").querySelector("a, button")?.focus(); },
-  stop: () => { if (!$("stop").hidden) change("cancel", "Stopped"); },
+  stop: () => { if (!$("stop").hidden) change("cancel", "Stopping"); },
   end: () => conversation?.toEnd(),
   help: () => $("help").showModal(),
   close: closeDrawers,

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
 import pytest
@@ -21,7 +22,7 @@ from support.waiting import wait_for
 from sandbur import Agent
 from sandbur.agent.extensions.mcp.transport.oauth import Callback
 
-DONE = "You are signed in. You can close this page."
+DONE = "Back at Sandbur: its command says whether the sign-in worked. You can close this page."
 SERVER = ROOT / "tests/support/tool_servers/signing_in.py"
 
 
@@ -46,14 +47,20 @@ def configure(command: Command, address: str) -> None:
     path.write_text(f'[mcp_servers.it]\nurl = "{address}"\nauth = "oauth"\nstartup_timeout_s = 60\n')
 
 
-async def sign_in(command: Command, name: str) -> str:
-    """Run the command, open the page that it shows as a person does, and return what else it printed."""
+async def begin_login(command: Command, name: str) -> tuple[asyncio.subprocess.Process, str]:
+    """Run the command; return it with the address of the page that it shows."""
     login = await asyncio.create_subprocess_exec(
         *command.line("mcp", "login", name), cwd=command.folder, env=command.env, stdout=subprocess.PIPE
     )
     assert login.stdout is not None
     await login.stdout.readline()
-    page = (await login.stdout.readline()).decode().strip()
+    return login, (await login.stdout.readline()).decode().strip()
+
+
+async def sign_in(command: Command, name: str) -> str:
+    """Run the command, open the page that it shows as a person does, and return what else it printed."""
+    login, page = await begin_login(command, name)
+    assert login.stdout is not None
     async with httpx2.AsyncClient(follow_redirects=True) as browser:
         assert (await browser.get(page)).text == DONE
     rest = (await login.stdout.read()).decode()
@@ -103,6 +110,23 @@ async def test_the_steps_of_the_page_lead_to_a_server_that_a_program_uses(
         lambda: subprocess.run(run, cwd=command.folder, env=command.env, capture_output=True, text=True)
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "look\n", "")
+
+
+async def test_no_page_says_that_a_person_is_signed_in_before_the_server_has_given_tokens(
+    command: Command, address: str
+) -> None:
+    configure(command, address)
+    login, page = await begin_login(command, "it")
+    asked = dict(parse_qsl(urlsplit(page).query))
+    async with httpx2.AsyncClient() as browser:
+        answer = {"code": "made-up", "state": asked["state"]}
+        back = await browser.get(asked["redirect_uri"], params=answer)
+    assert login.stdout is not None
+    following = await login.stdout.readline()
+    login.kill()
+    await login.wait()
+    assert back.text == DONE
+    assert b"signed in" not in following
 
 
 async def test_a_program_without_tokens_is_told_how_to_sign_in(tmp_path: Path, address: str) -> None:
