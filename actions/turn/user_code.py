@@ -91,8 +91,16 @@ def log_user_failure(what: str, error: BaseException, level: int = logging.ERROR
 
 def describe_exception(error: BaseException) -> str:
     """Return the type and the text of an exception in one line."""
-    text = " ".join(str(error).split())[:_MOST_CHARS].rstrip(".")
+    text = " ".join(read_text(error).split())[:_MOST_CHARS].rstrip(".")
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def read_text(error: BaseException) -> str:
+    """Return the text of an exception; empty if its own code cannot make one."""
+    try:
+        return str(error)
+    except Exception:  # its `__str__` is code of the user, too
+        return ""
 
 
 def name_user_function(error: BaseException) -> str:

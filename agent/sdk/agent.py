@@ -44,6 +44,7 @@ from .arguments import (
     parse_output_type,
     require_fitting,
 )
+from .checks import require_list, require_path
 from .file_agents import complete_agent, join_arguments, parse_agent_text, read_agent_text, restore_for
 from .open_sessions import OpenSessions
 from .runs.request import (
@@ -206,7 +207,12 @@ class Agent(HasHooks, HasSessions[OutputT], RunsTrials[OutputT], Generic[OutputT
         with, even if that has changed. Raises `ConfigError` with file, line and key.
         """
         given = {"model": model, "limits": limits, "store": store, "cwd": cwd, "env": env, "agents": agents}
-        given |= {"tools": (own := as_tools(tools)), "middleware": tuple(middleware), "flows": tuple(flows)}
+        given |= {
+            "tools": (own := as_tools(require_list("tools", tools, "functions and tools"))),
+            "middleware": require_list("middleware", middleware, "objects of sandbur.Middleware"),
+            "flows": require_list("flows", flows, "objects of sandbur.Flow"),
+        }
+        require_path(path)
         module = find_calling_module()
         names = frozenset(tool.spec.name for tool in own)
         parts = parse_agent_text(read_agent_text(Path(path)), env, names)

@@ -17,6 +17,7 @@ from ...state.calls import Settlement
 from ...state.conversation.messages import Message
 from ...state.errors import SessionHeld
 from ..extensions.extension import load
+from .checks import require_texts
 from .open_sessions import OpenSessions
 from .runs.request import RunArguments, list_observed
 from .runs.result import OutputT, RunResult
@@ -167,6 +168,7 @@ class HasSessions(Generic[OutputT]):
         It is stored when this returns. The next model call contains it; without a run, the next run does.
         """
         session_id = require_session_id(session_id)
+        require_texts(message=message)
         async with self:
             if (session := self._open.find(session_id)) is not None:
                 await session.inbox.steer(message)

@@ -39,6 +39,7 @@ from ..runtime.compaction import Compaction, compaction_settings, find_summary_m
 from ..runtime.memory_store import MemoryStore
 from ..runtime.tool_servers import OnElicitation
 from ..session.run_limits import Limits
+from .checks import require_names, require_ports, require_texts
 from .runs.result import OutputT
 
 if TYPE_CHECKING:
@@ -137,14 +138,12 @@ def require_fitting(given: dict[str, Any]) -> dict[str, Any]:
             if not isinstance(one, str | Path):
                 raise _wrong(f"{name}=[...]", one, f"texts, the {of_what}")
     _require_objects(given)
-    instructions, env = given["instructions"], given["env"]
-    _require_instructions(instructions)
+    _require_instructions(given["instructions"])
     _require_overrides(given["dependency_overrides"])
     _require_list("output_validators", given["output_validators"], "functions")
-    if env is not None and not isinstance(env, Mapping):
-        raise _wrong("env", env, "a mapping of names to texts")
+    require_names("env", given["env"])
+    require_ports(given)
     _require_planning(given)
-    _require_user_input(given["user_input"])
     _require_labels(given["name"], given["description"])
     _require_knowledge(given["knowledge"])
     _require_memory(given["memory"], given["memory_extraction"])
@@ -207,11 +206,6 @@ def _require_scopes(scopes: Any, name: str) -> None:
         )
     if tuple(scopes) == ("agent",) and not name:
         raise UsageError("Agent: the memory of an agent needs its name.", "Write Agent(name=...).")
-
-
-def _require_user_input(value: Any) -> None:
-    if value is not None and not isinstance(value, UserInput):
-        raise _wrong("user_input", value, "an object with `async def ask(self, question)`")
 
 
 def _require_instructions(given: Any) -> None:
@@ -338,6 +332,7 @@ def require_agent_name(name: str) -> None:
 
 def as_sub_agent(agent: Agent[Any], name: str = "", description: str = "") -> SubAgentDefinition:
     """Return an agent as another one starts it; raises `UsageError` without a name or a description."""
+    require_texts(name=name, description=description)
     name, description = name or agent.name, description or agent.description
     require_agent_name(name)
     if not description.strip():
@@ -423,10 +418,11 @@ def _require_one_of_each_name(given: Sequence[Any], own: str) -> None:
 def _collect_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return key -> value of the settings that the arguments set, with lists as tuples; raises
     `UsageError`."""
-    plain = (str, int, float, type(None))
     cwd, servers = given["cwd"], given["mcp_servers"]
-    settings = {key: given[key] if isinstance(given[key], plain) else tuple(given[key]) for key in _SETTINGS}
+    settings = {key: given[key] for key in _SETTINGS}
+    lists = {key: tuple(given[key]) for key in _LISTS if key in settings}
     overrides = settings | {
+        **lists,
         **compaction_settings(given["compaction"]),
         "group_descriptions": _describe_groups(given["groups"], given["available_groups"]),
         **asdict(given["limits"] or Limits()),
@@ -462,8 +458,9 @@ def _servers(given: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
     path = Path(given)
     try:
         content = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"The file {path} cannot be read: {error.strerror}.", "Check the path.") from None
+    except (OSError, ValueError) as error:  # a path with a NUL or a lone surrogate is a `ValueError`
+        why = error.strerror if isinstance(error, OSError) else "no file has such a name"
+        raise UsageError(f"The file {str(path)!r} cannot be read: {why}.", "Check the path.") from None
     tables, problems = parse_extension_file("mcp_servers", content, path)
     for problem in problems:
         raise ConfigError(problem)

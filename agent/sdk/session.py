@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, cast, overload
+from typing import Any, Generic, Self, TypeVar, cast, get_args, overload
 
 from typing_extensions import TypeForm, Unpack
 
@@ -23,6 +23,7 @@ from ..runtime.tool_servers import ToolServers
 from ..session.decisions import make_decision
 from ..session.recovery import is_parked, recover
 from ..session.session import Session
+from .checks import require_decisions, require_messages, require_one_of, require_parts, require_texts
 from .runs.child_results import ChildResults
 from .runs.pending import ApprovalHandler, PendingToolCall
 from .runs.request import RunArguments, RunRequest, list_observed, make_request, require_message
@@ -101,6 +102,7 @@ class AgentSession(Generic[OutputT]):
 
     async def rename(self, title: str) -> str:
         """Store a new title for the session, and return it in its stored form."""
+        require_texts(title=title)
         return await self._active_session.rename(title)
 
     @property
@@ -250,6 +252,7 @@ class AgentSession(Generic[OutputT]):
         **options: Unpack[RunArguments],
     ) -> RunResult[OutputT]:
         """Deny the waiting calls of these ids, by default all, and continue the run."""
+        require_texts(reason=reason)
         chosen = self._select_calls(call_ids)
         decisions = (make_decision(each, "deny", reason) for each in chosen)
         return await self.decide(decisions, record_only, **options)
@@ -267,6 +270,8 @@ class AgentSession(Generic[OutputT]):
         `outcome` is `done`, `failed`, `rerun` or `check` (the model finds out); `result` is the text that the
         model reads as the result.
         """
+        require_texts(call_id=call_id, result=result)
+        require_one_of("outcome", outcome, get_args(Settlement))
         decision = make_decision(call_id, outcome, result)
         return await self.decide([decision], record_only, **options)
 
@@ -279,7 +284,7 @@ class AgentSession(Generic[OutputT]):
         """Record decisions and continue the run, unless `record_only` is true."""
         request: RunRequest[Any] = make_request(None, options)
         require_message(request)
-        made = tuple(decisions)
+        made = require_decisions(decisions)
         stream = self._stream(lambda session, own: session.decide(made, record_only, options=own), request)
         return await self._finish_run(stream)
 
@@ -297,7 +302,8 @@ class AgentSession(Generic[OutputT]):
 
         Raises `UsageError` while a turn is open.
         """
-        self._active_session.change_history(self._active_session.state.chat_history.append(*messages))
+        session, added = self._active_session, require_messages("messages", messages)
+        session.change_history(session.state.chat_history.append(*added))
 
     def clear(self) -> None:
         """Clear the history, so that no earlier message is sent again. The store keeps the messages.
@@ -311,10 +317,12 @@ class AgentSession(Generic[OutputT]):
 
         A message that no run reads becomes part of the next run. Raises `UsageError` for a command.
         """
+        require_texts(text=text)
         await self._active_session.inbox.steer(text)
 
     async def queue(self, text: str) -> None:
         """Queue a message for after the run. It is stored when this returns; `next_queued` returns it."""
+        require_texts(text=text)
         await self._active_session.inbox.queue(text)
 
     async def observe(self, message: str | Iterable[str]) -> None:
@@ -465,6 +473,8 @@ def stream_request(
     if message is None:
         require_message(request)
         return begin(recover, request)
+
+    require_parts(message)
 
     def start(opened: Session, options: RunOptions) -> AsyncIterator[Event]:
         if "message_history" in request.given:

@@ -15,7 +15,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from ...state.application import Usage
-from ...state.conversation.messages import Message
+from ...state.conversation.messages import Message, encodable
 from ...state.errors import UsageError, WrongType
 from ...state.process.clock import format_time
 from ...state.session import WORKFLOW_MODELS, SessionSettings
@@ -26,6 +26,7 @@ from ...state.store.store import Store
 from ...state.trace import ModelCalled
 from ..runtime.runtime import Runtime
 from ..session.session import Session
+from .checks import require_count, require_list, require_names, require_texts, require_time
 
 
 class SessionUsage(Usage):
@@ -99,6 +100,17 @@ class SessionQuery:
     """Only the sub-agents of this session."""
     children: bool = False
     """Whether sub-agents are among the sessions."""
+
+    def __post_init__(self) -> None:
+        texts = {name: getattr(self, name) for name in ("app", "user", "status", "text", "cursor", "parent")}
+        require_texts(**{name: value for name, value in texts.items() if value is not None})
+        for tag in require_list("tags", self.tags, "texts"):
+            require_texts(tags=tag)
+        for name in ("since", "until"):
+            if (time := getattr(self, name)) is not None:
+                require_time(name, time)
+        if self.limit is not None:
+            require_count("limit", self.limit)
 
     def make_filter(self) -> LabelFilter:
         """Return what the store selects by; raises `UsageError` for a wrong cursor."""
@@ -208,6 +220,7 @@ class Opening:
         given: Mapping[str, Any],
     ) -> Self:
         """Return the opening with the labels in `given`; raises `WrongType` for values that are not texts."""
+        require_names("variables", variables)
         return cls(read_session_id(session_id), variables, deps, _read_labels(given))
 
     async def open(self, runtime: Runtime, session_id: str) -> Session:
@@ -234,7 +247,7 @@ def read_session_id(given: Any) -> str | None:
     """Return the id of a session as a text; a `uuid.UUID` is one, too. Raises `WrongType` for another
     value."""
     if given is None or isinstance(given, str):
-        return given
+        return given and encodable(given)
     if isinstance(given, UUID):
         return str(given)
     raise WrongType(f"`session_id` takes a text or a uuid.UUID, not {given!r}.", "Write session_id=str(...).")

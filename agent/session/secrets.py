@@ -16,6 +16,7 @@ from ...actions.masking.named_values import is_placeholder, is_quoted_secret, is
 from ...actions.masking.references import References
 from ...actions.ports import Masker, Ports
 from ...actions.turn.model_call import Model, refusal_of
+from ...actions.turn.user_code import read_text
 from ...actions.workspace.paths import format_size, make_absolute
 from ...actions.workspace.protected.secret_files import is_secret_file
 from ...state.application import TOKENS_PER_BYTE
@@ -208,7 +209,7 @@ def describe_error(error: BaseException, folder: Path = Path("/")) -> str:
     """Return the type and the text of an error of foreign code, without secrets: of this process's
     environment, of the folder's files of secrets, and those that are recognized by their form.
     """
-    return mask_report(f"{type(error).__name__}: {error}", folder)
+    return mask_report(f"{type(error).__name__}: {read_text(error)}", folder)
 
 
 def mask_report(text: str, folder: Path = Path("/")) -> str:

@@ -18,6 +18,7 @@ MAX_FILE_LINES, MAX_FUNCTION_LINES = 500, 50
 BROAD_BORDERS = {
     "actions/turn/bugs_logged.py",  # what is worked out for a question
     "actions/turn/calls/tool_runner.py",
+    "actions/turn/user_code.py",  # the text of an exception may be code of the user
     "agent/session/run.py",
     "agent/review/evaluation/adapters/inspect_model.py",  # the errors of every provider that inspect knows
     "agent/extensions/active_tools/tool_discovery.py",  # runs modules of somebody else's

@@ -37,7 +37,7 @@ from ..model_call import reads
 from ..plan.approved import find_plan_terms, mask_plan
 from ..plan.notebook import Notebook, mask_change
 from ..session_page import find_page
-from ..user_code import log_user_failure
+from ..user_code import log_user_failure, read_text
 from .start_check import OTHER_FILE, CheckedCall, ask_again, check_before_start, fits_approval
 from .tool_results import (
     clear,
@@ -449,7 +449,7 @@ async def catch_failures(call: PendingCall, work: Callable[[], Awaitable[ResultT
         where = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
         if not isinstance(error, SandburError):
             log_user_failure(call.tool, error, logging.WARNING)
-        return ToolOutcome("error", f"{call.tool} failed{where}: {type(error).__name__}: {error}")
+        return ToolOutcome("error", f"{call.tool} failed{where}: {type(error).__name__}: {read_text(error)}")
 
 
 def _describe_nested(nested: NestedCalls | None) -> str:

@@ -1,8 +1,9 @@
 """Derives the format of an answer from a Python type, such as a model, a dataclass, a list or a union."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any, Generic, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -28,6 +29,12 @@ class TypedOutput(Generic[T]):
 def output_format_of(kind: TypeForm[T], name: str = "") -> TypedOutput[T]:
     """Return the output format of a type. Raises `UsageError` for a type without a JSON schema."""
     name = name or getattr(kind, "__name__", "") or "answer"
+    given: object = kind
+    if isinstance(given, str | bytes | Mapping | FunctionType):
+        raise UsageError(
+            f"A {type(given).__name__} cannot be the type of an output.",
+            "Use a pydantic model, a dataclass, a TypedDict, a list, a union or a plain type.",
+        )
     try:
         adapter: TypeAdapter[T] = TypeAdapter(kind)
         stored = output_schema(adapter.json_schema(), name)

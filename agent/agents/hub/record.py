@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypedDict
 
 from ....actions.ports import ModelEvent, ModelRequest
+from ....actions.turn.user_code import read_text
 from ....state import errors
 from ....state.conversation.messages import HUB_NUMBER, Message, encodable
 from ....state.errors import ModelError, SandburError, UsageError
@@ -213,7 +214,7 @@ def _describe_error(error: BaseException) -> tuple[str, str, str]:
         return type(error).__name__, error.message[:_MOST_CHARS], error.hint[:_MOST_CHARS]
     if isinstance(error, asyncio.CancelledError | TimeoutError):
         return TimeoutError.__name__, "The program ended the turn.", ""
-    return RunFailed.__name__, f"{type(error).__name__}: {error}"[:_MOST_CHARS], ""
+    return RunFailed.__name__, f"{type(error).__name__}: {read_text(error)}"[:_MOST_CHARS], ""
 
 
 def _make_error(entry: HubEntry) -> Exception:

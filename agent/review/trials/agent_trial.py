@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ....actions.workspace.copies.diff_text import diff_files
+from ....state.conversation.messages import encodable
 from ....state.errors import UsageError
 from ...config.load import load_settings, store_files
 from ...config.settings import Settings
@@ -59,7 +60,7 @@ async def run_trial(
 
 def _make(settings: Settings, trial_id: str, message: Any, max_copy_mb: int | None) -> Trial:
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    task = message if isinstance(message, str) else ""
+    task = encodable(message) if isinstance(message, str) else ""
     most = settings.of("trial_copy_mb") if max_copy_mb is None else max_copy_mb
     request = TrialRequest(
         trial_id, task, settings.cwd, tuple(settings.add_dirs), most * _MB, may_overlay=False, may_mount=False

@@ -18,7 +18,7 @@ from ....actions.turn.output.format import OutputFormat
 from ....actions.turn.output.types import TypedOutput
 from ....actions.turn.user_code import UserCode
 from ....state.application import NO_OPTIONS, RunOptions
-from ....state.conversation.messages import ToolUse
+from ....state.conversation.messages import ToolUse, encodable
 from ....state.conversation.transcript import Transcript
 from ....state.errors import UsageError, WrongType
 from ...runtime.agent_definition import Instructions
@@ -90,7 +90,8 @@ def split_instructions(
             "`instructions` takes one function of the session, or texts.",
             "A function of the run takes a RunContext; any number of these may be in the list.",
         )
-    return of_session[0] if of_session else "\n\n".join(filter(None, texts)), tuple(of_run)
+    joined = encodable("\n\n".join(filter(None, texts)))
+    return of_session[0] if of_session else joined, tuple(of_run)
 
 
 def _is_of_run(function: Callable[..., Any]) -> bool:
@@ -204,7 +205,9 @@ class RunRules(Generic[OutputT]):
 async def _write(instructions: Callee, run: RunContext[Any], inputs: RunInputs) -> str:
     with UserCode(instructions.what):
         text, _ = await instructions.call({}, run, None, inputs.overrides)
-        return text
+        if not isinstance(text, str):
+            raise TypeError(f"instructions are a text, not {type(text).__name__}")
+        return encodable(text)
 
 
 def _keep_json(value: Any) -> Any:

@@ -16,6 +16,7 @@ from ....actions.ports.events import RunFinished, ToolFinished
 from ....state.conversation.messages import UserContent
 from ....state.errors import UsageError
 from ...extensions.extension import load
+from ..checks import require_count, require_parts
 from ..session import opened_session
 from .request import NewRunArguments
 from .result import OutputT, RunResult
@@ -131,6 +132,9 @@ class RunsTrials(Generic[OutputT]):
         default the setting `trial_copy_mb`. Raises `UsageError` if no copy can be made: then nothing runs.
         """
         env: Mapping[str, str] | None = self._arguments["env"]
+        if max_copy_mb is not None:
+            require_count("max_copy_mb", max_copy_mb)
+        require_parts(message)
         run = load(_RUN_TRIAL)
         made: AgentTrial[Any] = await run(
             self, os.environ if env is None else env, message, output, max_copy_mb, options

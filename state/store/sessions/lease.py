@@ -9,7 +9,7 @@ from typing import Any
 
 from ...databases.chain import Chain
 from ...databases.database import GuardedUpdate, Statement, exists, update
-from ...errors import SessionHeld, SessionMoved
+from ...errors import DamagedRecords, SessionHeld, SessionMoved
 from ...process.clock import format_time
 from .listing import read_lease_s
 
@@ -40,6 +40,14 @@ def make_moved_error(session_id: str, last_seq: int | None = None) -> SessionMov
     return SessionMoved(
         f"Session {session_id} was continued by another process{until}.",
         f"See what it did: sandbur -r {session_id}",
+    )
+
+
+def make_claim_error(session_id: str) -> DamagedRecords:
+    """Return the error for a session whose number of claims is damaged, so that no process may write it."""
+    return DamagedRecords(
+        f"The row of session {session_id} in the table heads is damaged, so it cannot go on.",
+        f"Continue in a copy: sandbur fork {session_id}. `sandbur doctor` names the damage.",
     )
 
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from ...conversation.messages import encodable
 from ...databases.chain import Chain, insert_row, make_first_digest
+from ...databases.damaged_values import DamagedNumber
 from ...databases.database import (
     Database,
     GuardedUpdate,
@@ -32,7 +33,7 @@ from .claims import make_wake_at
 from .deaths import PARKED, Deaths, drop_deaths, load_deaths
 from .family import list_descendants
 from .lanes import make_lane, make_place
-from .lease import Claim, make_head_update, make_held_error, make_moved_error
+from .lease import Claim, make_claim_error, make_head_update, make_held_error, make_moved_error
 from .listing import (
     SessionSummary,
     is_foreign_at,
@@ -171,6 +172,8 @@ class SessionIndex:
             made = insert_session(session_id, self._tenant, settings)
             return Claim(session_id, runner, None, made, title, place, text)
         head = await self._database.offload(lambda: self.head(session_id))
+        if isinstance(head.epoch, DamagedNumber):
+            raise make_claim_error(session_id)
         if head.owner != runner and await self._is_held(session_id, head):
             raise make_held_error(session_id, head.owner)
         if (head.records, head.chain) != known:
@@ -254,6 +257,8 @@ class SessionIndex:
     def find_conflict(self, session_id: str, runner: str, known: tuple[int, str]) -> StoreError | None:
         """Return the error that `claim` would most likely raise now, or None. It needs one short query."""
         head = self.head(session_id)
+        if isinstance(head.epoch, DamagedNumber):
+            return make_claim_error(session_id)
         if head.owner != runner and head.seems_held:
             return make_held_error(session_id, head.owner)
         return make_moved_error(session_id, head.last_seq) if (head.records, head.chain) != known else None

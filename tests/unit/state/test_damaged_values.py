@@ -15,7 +15,7 @@ from support.models.scripted import Recorder, ScriptedModel, act, collect, open_
 
 from sandbur.agent.history.timeline import list_timeline
 from sandbur.state.databases.schema import CHAINED, COLUMNS
-from sandbur.state.errors import SandburError
+from sandbur.state.errors import DamagedRecords, SandburError
 from sandbur.state.maintenance.damaged_rows import find_damaged_rows
 from sandbur.state.maintenance.export import export_session
 from sandbur.state.maintenance.verify import audit_all
@@ -231,3 +231,21 @@ def test_a_damaged_title_is_listed_named_and_repaired(tmp_path: Path) -> None:
     assert command.run("sessions", "verify", ids[0]).code == 1
     assert command.run("sessions", "rename", ids[0], "ropes").code == 0
     assert command.run("doctor").code == 0
+
+
+async def test_a_damaged_number_of_claims_is_the_reason_that_a_session_cannot_go_on(
+    written: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "sandbur.db"
+    path.write_bytes(written.read_bytes())
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE heads SET epoch = 'zz' WHERE session_id = 's1'")
+        connection.commit()
+    store = Store.open(f"sqlite:///{path}")
+    settings = store.index.settings("s2")
+    for known in ((0, ""), (1, "a")):
+        conflict = store.index.find_conflict("s1", "me", known)
+        assert isinstance(conflict, DamagedRecords)
+        with pytest.raises(DamagedRecords, match="The row of session s1 in the table heads is damaged"):
+            await store.index.claim("s1", "me", known, settings, "")
+    store.close()

@@ -326,3 +326,20 @@ def test_the_log_has_a_level_for_what_a_model_reads(caplog: pytest.LogCaptureFix
     with pytest.raises(UserCodeError), UserCode("A check", level=logging.WARNING):
         slip()
     assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+async def test_an_exception_whose_text_fails_is_a_result_that_the_model_reads() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            return slip()
+
+    @tool(effect="read")
+    def break_off() -> None:
+        """Do nothing."""
+        raise Mute
+
+    model = ScriptedModel([ToolCall("break_off"), "Done."])
+    result = await Agent(model, tools=[break_off], store="memory:", planning="off").run("go")
+    assert (result.status, result.output) == ("done", "Done.")
+    with pytest.raises(UserCodeError, match=r"^A check failed: Mute\."), UserCode("A check"):
+        raise Mute
