@@ -90,6 +90,12 @@ def test_a_file_name_pattern_means_the_places_that_it_fits(home: Path) -> None:
     assert command(home.parent / "work", "cp a ~/b*", "yolo", own=own(home)).decision == "allow"
 
 
+def test_the_question_about_the_key_names_the_key_of_the_data(home: Path) -> None:
+    folders = (*own(home), Path("/etc/sandbur"))
+    verdict = command(home.parent / "work", "cat ~/.local/share/sandbur/store.key", "yolo", own=folders)
+    assert str(home / ".local/share/sandbur/store.key") in verdict.reason
+
+
 PLACES = (
     "~/.bashrc", "~/.ssh/authorized_keys", "~/.ssh/new/deep", "~/.zshrc", "~/.config/fish/conf.d/x.fish",
     "~/.config/sandbur/config.toml", "~/.local/share/sandbur/store.key", "way/authorized_keys", "profile",
