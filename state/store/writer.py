@@ -141,6 +141,8 @@ class SessionWriter:
         """Return (seq, position, time, fields) after step `seq` (default: the newest)."""
         found = load_state(self._database, self.session_id, seq)
         if found is None:
+            # If every step is damaged, the next one is a snapshot after their numbers.
+            self.last_seq = self._newest_seq()
             return None
         values = decode_fields(self._model, dict(found.fields), self.logs)
         last = found.rows[-1]

@@ -8,6 +8,10 @@ from .seen_commands import INTERPRETER, SHELLS, SeenCommand
 
 _NARROWS = re.compile(r"[ef]?grep|rg|head|tail|awk|sed|cut|uniq|comm|fzf")
 _PASSES_ON = re.compile(rf"sort|tr|tee|cat|tac|shuf|nl|{_NARROWS.pattern}")
+_PRINTS_CONTENT = re.compile(rf"{_PASSES_ON.pattern}|jq|yq|curl|wget|:|xargs")
+_READS_NAMES = frozenset(("read", "mapfile", "readarray"))
+_SUBSTITUTION = re.compile(r"\$\(|`")
+_PARALLEL_ERASURE = re.compile(r"\brm\s+(?:-\S+\s+)*-(?:[a-zA-Z]*[rR]|-r)")
 _GIVEN = re.compile(r"\$[@*\w{]")
 _RECURSIVE = re.compile(r"-[a-zA-Z]*[rR][a-zA-Z]*|--r(?:e(?:c\w*)?)?")
 _OUTPUT = re.compile(r"-[a-zA-Z]*[oO]|--output|--output-document")
@@ -28,12 +32,42 @@ def names_given(commands: Sequence[SeenCommand], at: int) -> tuple[tuple[str, ..
     return (), is_narrow
 
 
-def erases_unknown_trees(commands: Sequence[SeenCommand], seen: SeenCommand) -> bool:
+def erases_unknown_trees(commands: Sequence[SeenCommand], at: int) -> bool:
     """Return whether a command deletes trees whose names come from elsewhere: from a file, or a program."""
+    seen = commands[at]
+    if seen.program == "parallel":
+        text = " ".join(seen.words[1:])
+        return _PARALLEL_ERASURE.search(text) is not None and ":::" not in seen.words
     if not any(map(_RECURSIVE.fullmatch, seen.words[1:])):
         return False
-    read = {f"${name}" for one in commands if one.program == "read" for name in one.words[1:]}
-    return seen.is_given_names or any(re.sub(r"[{}]", "", word) in read for word in seen.words[1:])
+    if seen.is_given_names:
+        return True
+    operands = {re.sub(r"[{}]|\[[@*]\]", "", word) for word in seen.words[1:]}
+    if operands & set(_list_read_variables(commands[:at])):
+        return True
+    is_own = "$()" in operands and _SUBSTITUTION.search(seen.source) is not None
+    return is_own and _prints_names_from_elsewhere(commands, at)
+
+
+def _list_read_variables(commands: Sequence[SeenCommand]) -> Iterator[str]:
+    """Yield the variables whose values come from a file, a program or the arguments of `xargs`."""
+    for at, one in enumerate(commands):
+        if one.program in _READS_NAMES:
+            yield from (f"${name}" for name in one.words[1:])
+        elif one.words[1:] == ("in", "$()") and _prints_names_from_elsewhere(commands, at):
+            yield f"${one.words[0]}"
+        elif one.is_given_names and one.program in SHELLS:
+            yield from ("$@", "$*", *(f"${number}" for number in range(10)))
+
+
+def _prints_names_from_elsewhere(commands: Sequence[SeenCommand], at: int) -> bool:
+    """Return whether the substitution in a command prints what a file or a service contains."""
+    for seen in reversed(commands[:at]):
+        if _PASSES_ON.fullmatch(seen.program) and seen.reads_pipe:
+            continue
+        is_git = seen.program == "git" and not {"rev-parse", "config"} & set(seen.words)
+        return is_git or _PRINTS_CONTENT.fullmatch(seen.program) is not None
+    return False
 
 
 def add_arguments(seen: SeenCommand, names: Sequence[str]) -> SeenCommand:

@@ -150,6 +150,7 @@ _LOOP = re.compile(r"\bfor\s+(\w+)\s+in\s+([^;\n]*)[;\n]", re.ASCII)
 _DEFAULT = re.compile(r"\$\{\w+:?[-=]([^{}]*)\}", re.ASCII)
 _WHOLE_TREES = re.compile(r"\brm\s+(?:-\w+\s+)*-\w*[rR]|\brm\s.*--rec")
 _MAX_READINGS = 40
+_UNKNOWN_TREES = "erases trees whose names the command does not show"
 
 
 def _with_values(text: str) -> Iterator[str]:
@@ -168,12 +169,13 @@ def _judge_piped_names(commands: Sequence[SeenCommand], at: int, place: _Place) 
     """Judge commands that delete files whose names come through a pipe; return the danger or None."""
     seen = commands[at]
     is_fed = seen.fed or any(word.startswith("$") or "{}" in word for word in seen.words[1:])
+    if seen.program == "parallel" and erases_unknown_trees(commands, at):
+        return _UNKNOWN_TREES
     if seen.program not in _DELETERS or not is_fed:
         return None
     names, is_narrow = names_given(commands, at)
     if not names:
-        is_unknown = erases_unknown_trees(commands, seen)
-        return "erases trees whose names the command does not show" if is_unknown else None
+        return _UNKNOWN_TREES if erases_unknown_trees(commands, at) else None
     source = next((one for one in reversed(commands[:at]) if one.program == "find"), None)
     is_narrow |= source is not None and any(word in _NARROWS for word in source.words)
     targets = _operands(add_arguments(seen, names))
@@ -349,6 +351,7 @@ def _git(seen: SeenCommand, place: _Place) -> str | None:
     short = "".join(word[1:] for word in rest if re.fullmatch(r"-[A-Za-z]+", word))
     erases = {
         "push": any(map(_ERASING_PUSH.fullmatch, rest)),
+        "send-pack": any(map(_ERASING_PUSH.fullmatch, rest)),
         "filter-branch": True,
         "filter-repo": True,
         "reflog": rest[:1] in (["expire"], ["delete"], ["drop"]),

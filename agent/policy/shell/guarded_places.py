@@ -121,7 +121,8 @@ def find_use_of_key(sight: Sight, cwd: str, own: Sequence[str]) -> str | None:
     if not keys:
         return None
     # A program of an interpreter names the key as well.
-    ends = {"/".join(key.split("/")[-2:]): key for key in keys}
+    # Of folders with one name, the first is that of the data.
+    ends = {"/".join(key.split("/")[-2:]): key for key in reversed(keys)}
     words = [word for seen in sight.commands for word in seen.words]
     if found := next((key for end, key in ends.items() if any(end in word for word in words)), None):
         return found

@@ -1,7 +1,7 @@
 """Finds commands whose effect on the machine outlasts the session. They need approval in every mode."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from posixpath import expanduser, join, realpath
 
 from .reasons import find_writes
@@ -38,6 +38,10 @@ _BY_WORDS: Mapping[str, tuple[str, str]] = {
     "swapoff": ("", "changes the kernel"),
     "swapon": ("-a --all", "changes the kernel"),
     "umount": ("", "changes what is mounted"),
+    "pivot_root": ("", "changes what is mounted"),
+    "fusermount": ("", "changes what is mounted"),
+    "fusermount3": ("", "changes what is mounted"),
+    "udisksctl": ("mount unmount", "changes what is mounted"),
     "losetup": ("-d -D --detach --detach-all", "changes what is mounted"),
     "ssh-copy-id": ("", "permits a login"),
     "chsh": ("", "changes users or what they may do"),
@@ -60,6 +64,7 @@ _PLACE = re.compile(
 _GIT_SETS = re.compile(
     r"--(?:add|unset|unset-all|replace-all|rename-section|remove-section|edit)|-e|set|unset|edit"
 )
+_GIT_FOR_ALL = re.compile(r"--(?:g(?:l(?:o(?:b(?:a(?:l)?)?)?)?)?|sy(?:s(?:t(?:e(?:m)?)?)?)?)")
 _GIT_READS = re.compile(r"--get(?:-.*)?|--list|-l|get|list")
 _KEY_LOOKS = re.compile(r"-[a-zA-Z]*[lyBFLQr]|-Y|-E")
 
@@ -118,15 +123,32 @@ def _git(seen: SeenCommand, cwd: str) -> str | None:
     if "config" not in words:
         return None
     rest = words[words.index("config") + 1 :]
-    if not any(
-        re.fullmatch(r"--(?:g(?:l(?:o(?:b(?:a(?:l)?)?)?)?)?|sy(?:s(?:t(?:e(?:m)?)?)?)?)", word)
-        for word in rest
-    ):
+    files = list(_list_config_files(rest))
+    is_for_all = any(map(_GIT_FOR_ALL.fullmatch, rest)) or any(
+        realpath(join(cwd, expanduser(re.sub(r"^\$(?:HOME|\{HOME\})(?=/)", "~", file))))
+        in _list_git_settings()
+        for file in files
+    )
+    if not is_for_all:
         return None
-    operands = [word for word in rest if not word.startswith("-")]
+    operands = [word for word in rest if not word.startswith("-") and word not in files]
     sets = any(map(_GIT_SETS.fullmatch, rest)) or len(operands) > 1
     reads = any(map(_GIT_READS.fullmatch, rest))
     return "changes your settings: git config for every repository" if sets and not reads else None
+
+
+def _list_config_files(words: Sequence[str]) -> Iterator[str]:
+    """Yield the files that `git config` is to change, of `-f` and `--file`."""
+    for word, following in zip(words, (*words[1:], ""), strict=True):
+        if word in ("-f", "--file"):
+            yield following
+        elif found := re.match(r"(?:-f|--file=)(.+)", word):
+            yield found[1]
+
+
+def _list_git_settings() -> Iterator[str]:
+    """Yield the files of git that count in every repository."""
+    yield from map(realpath, map(expanduser, ("~/.gitconfig", "~/.config/git/config", "/etc/gitconfig")))
 
 
 def _ssh_keygen(seen: SeenCommand, cwd: str) -> str | None:

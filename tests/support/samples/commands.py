@@ -320,6 +320,14 @@ echo x > /etc/cron.d/x   cp x /etc/systemd/system/x.service   tee /etc/profile.d
 echo 1 > /proc/sys/a/b   npm config set registry http://x   pip config set global.index-url http://x
 go env -w GOFLAGS=x   sudo crontab -   timeout 5 umount /mnt   bash -c 'crontab x'
 hostnamectl set-hostname x   find / -delete
+rm -rf $(cat list)   rm -rf `cat list`   rm -rf "$(cat list)"   rm -rf -- $(<list)   rm -rf $(sort list)
+rm -rf $(cat list | sort)   rm -rf $(git ls-files -o)   for f in $(cat list); do rm -rf $f; done
+for f in $(jq -r .x y); do rm -rf "${f}"; done   mapfile -t a < list; rm -rf "${a[@]}"
+parallel rm -rf < list   cat list | parallel rm -rf {}   cat list | parallel 'rm -rf {}'
+xargs -n1 sh -c 'rm -rf $0' < list   xargs bash -c 'rm -rf "$@"' _ < list   cat list | sudo xargs -0 rm -rf
+git send-pack origin :x   git config --file ~/.gitconfig a.b c   git config -f ~/.config/git/config a.b c
+git config --file=$HOME/.gitconfig a.b c   git config -f$HOME/.gitconfig --unset a.b   pivot_root a b
+fusermount -u x
 """)
 HARMLESS += lines(r"""
 ls *.o | xargs rm -f   find build -name x | xargs rm -rf   echo a b | xargs rm -rf   xargs ls < list
@@ -330,4 +338,8 @@ systemctl restart x   systemctl --user status x   launchctl list   ssh-keygen -f
 sysctl a.b   sysctl -a   lsmod   npm config get registry   npm config list   pip config list   go env GOPATH
 git commit -m "crontab -"   echo mount   grep -r umount .   cat /etc/hosts   ls /etc/cron.d   timedatectl
 while read f; do echo "$f"; done < list   xargs -n1 wc < list   update-alternatives --display x
+git config -f .git/config a.b c   git config -f ~/.gitconfig a.b   git config -f ~/.gitconfig --list
+D=$(mktemp -d); cat x; rm -rf $D   rm -rf $(mktemp -d)   rm -rf "$(npm root)/x"   rm -rf $(cat VERSION)-build
+rm -rf "$(git rev-parse --show-toplevel)/build"   for d in a b; do rm -rf $d; done   rm $(cat list)
+parallel rm -rf ::: a b   parallel gzip < list   cat list | parallel ls -r {}   git send-pack origin x
 """)

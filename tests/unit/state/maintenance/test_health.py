@@ -106,6 +106,20 @@ async def test_after_a_damaged_step_the_session_goes_on_from_the_last_good_one(s
     assert texts == ["first", "one", "second", "two again", "third", "three"]
 
 
+async def test_a_session_without_a_sound_step_goes_on_with_a_new_beginning(store: Store) -> None:
+    session = await open_session(store, ScriptedModel("one"), Recorder())
+    await collect(session.send("first"))
+    change(store, "UPDATE steps SET fields = '{' WHERE seq = 0")
+    healed = reopen(store)
+    healed.quarantine_damage("s1")
+    again = await open_session(healed, ScriptedModel("two", "three"), Recorder())
+    for text, answer in (("second", "two"), ("third", "three")):
+        _, end = await collect(again.send(text))
+        assert end.result == answer
+    texts = [message.text for message in reopen(store).show("s1").state.chat_history if message.text]
+    assert texts == ["second", "two", "third", "three"]
+
+
 async def test_a_damaged_step_in_front_of_finished_calls_repeats_none_of_them(store: Store) -> None:
     await recorded(store)
     change(store, "UPDATE steps SET fields = '{' WHERE seq = 2")
