@@ -9,8 +9,9 @@ from .....actions.workspace.copies.difference import Difference
 from .....actions.workspace.paths import format_path
 from .....agent.review.trials.outcome import OutsideEffect
 from .....agent.review.trials.trial import Trial
-from ....terminal.terminal import say
+from ....terminal.terminal import put, say
 from ....terminal.text.sanitize import one_line
+from ....terminal.text.wrap import window_cells, wrap_words
 
 _MOST_FILES = 20
 _MOST_EFFECTS = 10
@@ -66,21 +67,33 @@ def note_lines(differences: Sequence[Difference]) -> Iterator[str]:
 
 def confirm(question: str) -> bool:
     """Ask a person in the terminal; return whether the answer is yes. The end of the input means no."""
-    try:
-        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
+    return _ask_line(f"{question} [y/N] ").lower() in ("y", "yes")
 
 
 def choose(question: str, keys: Mapping[str, str]) -> str:
     """Ask a person in the terminal until one of the keys or nothing is typed; return the value of the key, or
     an empty text."""
     while True:
-        try:
-            answer = input(f"{question} ").strip().lower()
-        except EOFError:
-            return ""
+        answer = _ask_line(f"{question} ").lower()
         if not answer:
             return ""
         if answer in keys:
             return keys[answer]
+
+
+def _ask_line(question: str) -> str:
+    """Return the line that a person typed after a question, without blanks around it; empty at the end of the
+    input.
+
+    The next line of output begins below the question, even if the person pressed Ctrl-D or Ctrl-C.
+    """
+    *rows, last = wrap_words(question, window_cells(), "")
+    for row in rows:
+        put(row)
+    try:
+        return input(f"{last.rstrip()} ").strip()
+    except (EOFError, KeyboardInterrupt) as ended:
+        put("")
+        if isinstance(ended, KeyboardInterrupt):
+            raise
+        return ""
