@@ -333,7 +333,8 @@ def require_readable(model: Model, message: UserContent) -> None:
         raise UsageError(
             f"The message has {format_size(size)}, about {tokens:,} tokens;"
             f" the window of {model.name} has {model.context_window:,}.",
-            "Put the text into a file and name the file in the message: tools read it in parts.",
+            "Put the text into a file and name the file in the message: tools read it in parts."
+            " If the window is larger, set it in `context_windows`.",
         )
     for part in () if isinstance(message, str) else message:
         if not isinstance(part, str) and (why := refusal_of(model, part)):

@@ -69,6 +69,7 @@ ONE_IMPORTER = {
     "actions/turn/calls/whole_output.py": "the whole output of a command is found here, and is no result yet",
     "actions/tools/shell/sandbox/seatbelt.py": "a sandbox in the language of macOS",
     "actions/tools/files/grep.py": "each tool is a file",
+    "ui/terminal/sized_console.py": "a class of rich, which is loaded when a console is made",
     "ui/cli/process_start.py": "loaded once it is known that a command runs",
     "ui/commands/flows/command.py": "flags are loaded without what the command does",
     "actions/tools/shell/failure_hints.py": "loaded after a command failed",

@@ -1,6 +1,7 @@
 """A list from which a person picks a choice: typing filters, arrows move, Enter picks."""
 
 import asyncio
+import re
 import textwrap
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from prompt_toolkit.utils import is_dumb_terminal
 
 from ..terminal.terminal import shorten
 from ..terminal.text.sanitize import one_line
+from ..terminal.text.wrap import window_cells, wrap_words
 from .input.composer import Leave, leave_app
 from .input.keys import exits
 from .input.line_prompt import LinePrompt
@@ -49,6 +51,12 @@ class Choice(NamedTuple):
 
 
 Pages = AsyncIterator[Sequence[Choice]]
+
+
+def _close_gaps(row: str, cells: int | None) -> str:
+    """Return a row that is too wide without the blanks that align its columns."""
+    head, text = row[:5], row[5:]
+    return row if cells is None or len(row) <= cells else head + re.sub(r"\s{2,}", "  ", text)
 
 
 class ChoiceList:
@@ -142,7 +150,10 @@ class Picker:
             listed = self._found[first : first + _ROWS]
             rows = [f"{number:>3}  {choice.line}" for number, choice in enumerate(listed, 1)]
             head = f"{self._question} {one_line(self._filter)}".rstrip()
-            text = "\n".join([head, *rows, self._describe_input(len(listed), self._at - first + 1), "> "])
+            below = self._describe_input(len(listed), self._at - first + 1)
+            cells = window_cells()
+            wrapped = [line for row in rows for line in wrap_words(_close_gaps(row, cells), cells, " " * 5)]
+            text = "\n".join([head, *wrapped, *wrap_words(below, cells, ""), "> "])
             prompt = LinePrompt(text, key_bindings=_ending_keys())
             self._app = prompt.app
             typed = str(await prompt.ask())

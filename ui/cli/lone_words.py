@@ -29,6 +29,7 @@ INSTEAD = {
     "install": "`sandbur update` prints the command that installs a newer version.",
     "uninstall": "Use the program that installed it, such as pipx or uv.",
     "continue": _GO_ON,
+    "restart": _GO_ON,
     "session": _LIST,
     "history": _LIST,
     "ls": _LIST,
@@ -42,6 +43,48 @@ INSTEAD = {
     "settings": "`sandbur config list` lists the settings.",
 }
 """Commands of other agents -> what Sandbur has instead."""
+_TRANSLATED = {
+    "help": (
+        "帮助",
+        "说明",
+        "用法",
+        "hilfe",
+        "aide",
+        "ayuda",
+        "ajuda",
+        "aiuto",
+        "помощь",
+        "ヘルプ",
+        "도움말",
+    ),
+    "continue": (
+        "继续",
+        "接着",
+        "恢复",
+        "weiter",
+        "fortsetzen",
+        "continuer",
+        "reprendre",
+        "continuar",
+        "続行",
+    ),
+    "undo": ("撤销", "撤回", "回退", "取消", "rückgängig", "annuler", "deshacer", "desfazer"),
+    "apply": ("应用", "anwenden", "appliquer", "aplicar"),
+    "login": ("登录", "登入", "anmelden", "connexion"),
+    "logout": ("登出", "注销", "abmelden"),
+    "exit": ("退出", "离开", "结束", "beenden", "quitter", "salir", "sair"),
+    "list": ("列表", "会话", "liste", "lista"),
+    "history": ("历史", "verlauf", "historique", "historial"),
+    "status": ("状态", "estado"),
+    "settings": ("设置", "配置", "einstellungen", "paramètres"),
+    "update": ("更新", "升级", "aktualisieren"),
+    "version": ("版本",),
+    "models": ("模型",),
+    "compact": ("压缩",),
+    "clear": ("清空", "清除"),
+}
+_MEANT = {word: name for name, words in _TRANSLATED.items() for word in words}
+"""A word of another language -> the English word of a command."""
 
 
 def require_message(word: str) -> None:
@@ -58,14 +101,19 @@ def require_message(word: str) -> None:
 def find_meant(word: str) -> str | None:
     """Return a sentence with what a person probably meant by a word that is no command; None if it sounds
     like none."""
-    name = word.lower()
+    name = word.lower().removeprefix("/")
+    name = _MEANT.get(name, name)
+    if name in ("help", "version", "update"):
+        return f"Did you mean `sandbur {name}`?"
     if name in INSTEAD:
         return INSTEAD[name]
     ways = _list_ways(name)
     if not ways:
         slash = (typed for one in SLASH_COMMANDS for typed in (one.name, *one.aliases))
-        known = [*COMMANDS, *INSTEAD, *TRIAL_ACTIONS, *slash]
+        known = [*COMMANDS, "help", "version", *INSTEAD, *TRIAL_ACTIONS, *slash]
         near = nearest(name, known) or nearest(name, _list_actions(), 0.8)
+        if near in ("help", "version"):
+            return find_meant(near)
         if near in INSTEAD:
             return INSTEAD[near]
         ways = [f"`{near}`"] if near in COMMANDS else _list_ways(near or "")

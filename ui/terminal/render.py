@@ -277,4 +277,4 @@ class Renderer:
         self.lines([("quiet", used)], prose=True)
         if LOOK.is_plain and self.status is not None:
             cells = status_cells(self.status, 1000, self.glyphs)
-            self.lines([("plain", "".join(text for _, text in cells))])
+            self.lines([("plain", "".join(text for _, text in cells))], prose=True)

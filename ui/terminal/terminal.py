@@ -120,12 +120,12 @@ def is_piped() -> bool:
 
 def make_console(file: TextIO) -> Console:
     """Return a rich console that knows the roles of the theme and does not interpret text as markup."""
-    from rich.console import Console
+    from .sized_console import SizedConsole
 
     # `COLUMNS` and `LINES` are wrong after the window was resized.
     variables = ("COLUMNS", "LINES") if file.isatty() else ()
     environ = {name: value for name, value in os.environ.items() if name not in variables}
-    console = Console(
+    console = SizedConsole(
         file=file, markup=False, highlight=False, emoji=False, legacy_windows=False, _environ=environ
     )
     put_on(console, LOOK.theme)

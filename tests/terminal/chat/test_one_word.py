@@ -56,6 +56,29 @@ def test_a_word_that_sounds_like_a_command_is_sent_after_one_question(terminal: 
     terminal.see("model call")
 
 
+@pytest.mark.parametrize("word", ["继续", "撤销", "帮助", "登录", "Hilfe", "weiter", "Help", "/help"])
+def test_a_command_in_another_language_or_with_capitals_is_no_prompt(word: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse([word])
+    assert caught.value.message == f"There is no command `{word}`."
+    for words in (["-p", word], ["-c", word], ["--", word], [f"{word} hello"]):
+        assert word in str(parse(words).prompt)
+    if word in ("Help", "/help", "Hilfe", "帮助"):
+        assert "`sandbur help`" in caught.value.hint
+
+
+@pytest.mark.parametrize("key", ["Enter", "C-d", "C-c"])
+def test_what_follows_a_question_that_was_left_begins_on_a_line_of_its_own(
+    terminal: Terminal, key: str
+) -> None:
+    terminal.start("undo -m demo", width=40)
+    terminal.see("[y/N]")
+    terminal.keys(key)
+    rows = terminal.see("exit=").splitlines()
+    assert any(row.rstrip().endswith(("[y/N]", "[y/N] ^C")) for row in rows), rows
+    assert "Send `undo` to the model as a message?" in rows  # the question is broken between words
+
+
 @pytest.mark.parametrize("words", [(), ("aply",), ("undoo",), ("show",), ("rm",)])
 def test_a_trial_without_a_task_is_none(tmp_path: Path, words: tuple[str, ...]) -> None:
     command = Command(tmp_path)

@@ -1,5 +1,6 @@
 """Commands as they are typed: at a question, on a narrow screen, in a project that brings its own."""
 
+import re
 import time
 
 import pytest
@@ -112,3 +113,13 @@ def test_copy_claims_a_clipboard_only_where_a_program_reports_it(
     assert ("in the buffer of tmux" in screen) is is_in_tmux
     if is_in_tmux:
         assert terminal.buffer().startswith("Hello! I am the demo")
+
+
+def test_printed_choices_are_broken_between_words_in_a_narrow_window(terminal: Terminal) -> None:
+    terminal.start("-m demo", width=40, TERM="dumb")
+    terminal.see("❯")
+    terminal.type("hello")
+    terminal.see("model call")
+    terminal.type("/rewind")
+    rows = terminal.see("Ctrl-C goes back").splitlines()
+    assert any(re.fullmatch(r"  1  [-0-9]+ [:0-9]+  hello", row.rstrip()) for row in rows), rows

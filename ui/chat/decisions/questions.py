@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from ....actions.turn.commands import is_command, parse_shell_command
 from ...headless.headless import clean
 from ...terminal.render import Renderer
 from ...terminal.standard_output import is_behind
-from ...terminal.terminal import can_redraw, forget_typed, shorten
+from ...terminal.terminal import can_redraw, forget_typed, make_console, shorten
 from ...terminal.text.diffs import Line, emphasize
 from ...terminal.text.sanitize import one_line
 from ...terminal.text.wrap import flow, frame_lines, in_frame
@@ -78,7 +79,7 @@ class OneKey:
         """With `during_run`, the run handles signals. With `takes_empty_line`, Enter alone is an answer."""
         self.listens = False
         self._is_displayed = False
-        self._keys = frozenset(keys)
+        self._keys = tuple(keys)
         self._firm = firm
         self._safe = safe
         self._text_means = text_means
@@ -98,7 +99,17 @@ class OneKey:
         self.prompt.app.renderer.cpr_support = CPR_Support.NOT_SUPPORTED
 
     async def ask(self) -> GivenAnswer:
-        """Return the typed key or line; the answer is empty after Ctrl-C, Ctrl-D or Escape."""
+        """Return the typed key or line; the answer is empty after Ctrl-C, Ctrl-D or Escape.
+
+        A word of consent decides nothing: the key is asked for again.
+        """
+        while _is_consent((answer := await self.ask_once()).text):
+            make_console(sys.stdout).print(_ask_for_key(self._keys), style="yellow")
+        return answer
+
+    async def ask_once(self) -> GivenAnswer:
+        """Return the typed key or line, which may be a word of consent."""
+        self.listens = self._is_displayed = False
         clear_typeahead(self.prompt.app.input)
         self.prompt.app.after_render += self._show
         try:
@@ -306,9 +317,7 @@ class Questions:
         """
         answer = await self._ask(question, choices, text_means, firm, safe)
         while _is_consent(answer.text):
-            self.renderer.lines(
-                [("yellow", f"  A word decides nothing. Press one of the keys {'/'.join(choices)}.")]
-            )
+            self.renderer.lines([("yellow", _ask_for_key(choices))])
             answer = await self._ask(question, choices, text_means, firm, safe)
         if is_command(answer.text) or parse_shell_command(answer.text) is not None:
             raise CommandTyped(answer.text)
@@ -336,7 +345,7 @@ class Questions:
         """Return the answer, and print it."""
         self._question, self._open = question, question.prompt
         try:
-            answer = await question.ask()
+            answer = await question.ask_once()
         finally:
             self._question = self._open = None
         answer_text = one_line(answer.text[:_MAX_ECHO_CHARS]) or choices.get(answer.key, "left open")
@@ -369,6 +378,10 @@ class Questions:
 def _is_consent(text: str) -> bool:
     """Return whether a line of text only says yes, in one of the languages that people use here."""
     return " ".join(re.findall(r"\w+", text.casefold())) in _CONSENT
+
+
+def _ask_for_key(keys: Iterable[str]) -> str:
+    return f"  A word decides nothing. Press one of the keys {'/'.join(keys)}."
 
 
 def _line_keys() -> KeyBindings:

@@ -37,8 +37,9 @@ _GAP = 2
 _PAGE = 100
 _TABLE_ROWS = 1000
 """A table is printed in parts of this many rows; the columns of a part are as wide as its cells need."""
-_LEAST_TITLE, _SHORT_TITLE, _WANTED_TITLE = 8, 24, 40
-"""Widths of the title in columns: the least one, the least beside a folder, and the least beside a model."""
+_LEAST_TITLE, _ROW_TITLE, _SHORT_TITLE, _WANTED_TITLE = 8, 16, 24, 40
+"""Widths of the title in columns: the least one, the least in the row of its session, the least beside a
+folder, and the least beside a model."""
 
 
 def list_at_rest(command: SessionsCommand) -> int | None:
@@ -107,11 +108,13 @@ def _print(
 
 def _print_tables(database: Database, listed: Iterator[_Listed], here: FolderFilter) -> None:
     """Print the sessions of this folder, and below them those of other folders."""
-    now = database.now()
+    now, is_elsewhere = database.now(), False
     while page := list(islice(listed, _TABLE_ROWS)):
         ids = shorten_ids(database, (one.session.id for one in page))
         rows = [_table_cells(one, ids[one.session.id], here, now) for one in page]
-        _print_table(rows, sum(here.matches(one.session) for one in page))
+        begins_at = sum(here.matches(one.session) for one in page)
+        _print_table(rows, None if is_elsewhere else begins_at)
+        is_elsewhere = begins_at < len(rows)
 
 
 def _say_more(database: Database, tenant: str, parent: str | None, listed: int) -> None:
@@ -190,9 +193,10 @@ def _cells(listed: _Listed) -> tuple[str, ...]:
     )
 
 
-def _print_table(rows: Sequence[tuple[str, ...]], here: int) -> None:
-    """Print a row for each session; titles are cut to the remaining width. The first `here` rows are of this
-    folder.
+def _print_table(rows: Sequence[tuple[str, ...]], elsewhere: int | None) -> None:
+    """Print a row for each session; a title is cut to the remaining width, or has a row of its own.
+
+    A heading is printed above the row `elsewhere`, the first one of another folder.
     """
     from rich.cells import cell_len, set_cell_size
 
@@ -202,12 +206,17 @@ def _print_table(rows: Sequence[tuple[str, ...]], here: int) -> None:
     widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
     columns = _fitting(widths, console.width)
     room = max(_LEAST_TITLE, console.width - sum(widths[at] + _GAP for at in columns))
+    is_below = room < min(widths[-1], _ROW_TITLE)
     for number, row in enumerate(table):
-        if here and number == here + 1:
+        if elsewhere is not None and number == elsewhere + 1:
             console.print(_ELSEWHERE, style="dim", soft_wrap=True)
         cells = [set_cell_size(row[at], widths[at] + _GAP) for at in columns]
-        line = "".join(cells) + shorten(row[-1], room, rest)
-        console.print(line.rstrip(), style=None if number else "bold", soft_wrap=True)
+        lines = ["".join(cells), f"  {shorten(row[-1], console.width - 2, rest)}"]
+        if not is_below:
+            lines = [lines[0] + shorten(row[-1], room, rest)]
+        console.print(
+            "\n".join(line.rstrip() for line in lines), style=None if number else "bold", soft_wrap=True
+        )
 
 
 def _table_cells(listed: _Listed, short_id: str, here: FolderFilter, now: datetime) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from prompt_toolkit.input import PipeInput
 from support.screens.question_desk import Decisions, QuestionDesk
+from support.waiting import until
 
 from sandbur.agent.config.trust import trust
 from sandbur.agent.policy.approval_context import ApprovalContext
@@ -15,7 +16,7 @@ from sandbur.agent.policy.rules.rule_suggestions import RuleSuggestion
 from sandbur.state.calls import CallDecision, PendingCall
 from sandbur.ui.chat.decisions.always import Always
 from sandbur.ui.chat.decisions.approvals import Approvals
-from sandbur.ui.chat.decisions.questions import DEAF_S, CommandTyped
+from sandbur.ui.chat.decisions.questions import DEAF_S, CommandTyped, GivenAnswer, OneKey
 from sandbur.ui.chat.input.composer import Leave
 
 pytestmark = pytest.mark.slow
@@ -255,6 +256,19 @@ async def test_a_word_of_consent_asks_for_the_key_again(desk: Desk, word: str) -
     assert await desk.decide(f"{word}\r", "y") == [CallDecision(call_id="c1", approved=True)]
     assert "A word decides nothing" in desk.out.getvalue()
     assert await desk.decide(f"{word}\r", "n") == [CallDecision(call_id="c1", approved=False)]
+
+
+@pytest.mark.parametrize("word", ["yes", "ok", "是"])
+async def test_a_word_of_consent_is_no_answer_to_any_question(keys: PipeInput, word: str) -> None:
+    question = OneKey("Keep this fact? [y/n/e] ", "yne", text_means="keep this text")
+    asking = asyncio.ensure_future(question.ask())
+    async with asyncio.timeout(10):
+        await until(lambda: question.is_ready)
+        keys.send_text(f"{word}\r")
+        await until(lambda: asking.done() or not question.listens)
+        await until(lambda: asking.done() or question.is_ready)
+        keys.send_text("y")
+        assert await asking == GivenAnswer(key="y")
 
 
 @pytest.mark.parametrize(

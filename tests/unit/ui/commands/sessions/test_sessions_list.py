@@ -261,7 +261,9 @@ def read_table(command: Command, *words: str, columns: int = 100) -> list[str]:
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 120])
 def test_a_table_begins_with_this_folder_and_has_short_ids_that_resume(spread: Command, columns: int) -> None:
-    head, *rows = read_table(spread, columns=columns)
+    table = read_table(spread, columns=columns)
+    assert sum("a near id" in row for row in table) == 1  # not even a narrow window cuts a short title
+    head, *rows = (row for row in table if not row.startswith("  "))
     assert head.split()[:3] == ["id", "used", "status"]
     ids = [row.split()[0] for row in rows]
     assert ids[:3] == ["0b9b9da1", "0b9b9da0", "in"]
@@ -271,6 +273,15 @@ def test_a_table_begins_with_this_folder_and_has_short_ids_that_resume(spread: C
         assert spread.run("sessions", "show", short).code == 0
     (bank,) = (row for row in rows if row.startswith("0b9b9da3"))
     assert ("/work/bank" in bank.partition("title")[0]) == (columns >= 80)
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_a_table_says_that_all_its_sessions_are_in_other_folders(spread: Command, columns: int) -> None:
+    (spread.folder / "empty").mkdir()
+    (spread.folder / ".git").rmdir()
+    rows = read_table(spread, "-C", "empty", columns=columns)
+    assert rows.count("in other folders:") == 1
+    assert rows.index("in other folders:") <= 2
 
 
 def test_here_lists_only_this_folder_and_its_repository(spread: Command) -> None:
