@@ -42,9 +42,10 @@ def require_count(name: str, value: Any) -> None:
 
 def require_parts(message: UserContent) -> None:
     """Raise `WrongType` unless a message is a text, or a list of texts and files."""
-    given: object = message
+    given = cast("object", message)
     is_list = isinstance(given, Sequence) and not isinstance(given, str | bytes)
-    for part in cast("Sequence[object]", given) if is_list else [given]:
+    parts: list[object] = list(cast("Sequence[object]", given)) if is_list else [given]
+    for part in parts:
         if not isinstance(part, str | AttachedFile):
             raise WrongType(
                 f"A message is a text, or a list of texts and files, not {_describe(part)}.",
@@ -54,7 +55,7 @@ def require_parts(message: UserContent) -> None:
 
 def require_list(name: str, value: Iterable[T], of_what: str) -> tuple[T, ...]:
     """Return the members of a list; raises `WrongType` for anything else."""
-    found: object = value
+    found = cast("object", value)
     if isinstance(found, str | bytes) or not isinstance(found, Iterable):
         raise WrongType(f"`{name}` takes a list of {of_what}, not {_describe(value)}.")
     return tuple(value)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
@@ -29,10 +29,11 @@ class TypedOutput(Generic[T]):
 def output_format_of(kind: TypeForm[T], name: str = "") -> TypedOutput[T]:
     """Return the output format of a type. Raises `UsageError` for a type without a JSON schema."""
     name = name or getattr(kind, "__name__", "") or "answer"
-    given: object = kind
+    given = cast("object", kind)
+    what = type(given).__name__
     if isinstance(given, str | bytes | Mapping | FunctionType):
         raise UsageError(
-            f"A {type(given).__name__} cannot be the type of an output.",
+            f"A {what} cannot be the type of an output.",
             "Use a pydantic model, a dataclass, a TypedDict, a list, a union or a plain type.",
         )
     try:

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -64,24 +64,25 @@ def call(owner: Any, name: str, argument: str, value: Any) -> Any:
 
 async def require_sentence(work: Callable[[], Any]) -> None:
     """Check that the work ends, or raises an error of Sandbur; any other exception passes."""
-    found: Any = None
+    ended: Any = None
     with suppress(SandburError):
         async with asyncio.timeout(60):
             found = work()
             if isinstance(found, AsyncIterator):
-                found = [one async for one in found]
-            elif inspect.isawaitable(found):
-                found = await found
-            elif isinstance(found, AgentSession):
-                async with found:
+                async for _ in cast("AsyncIterator[object]", found):
                     pass
-    assert getattr(getattr(found, "error", None), "code", "") != "internal", found.error
+            elif inspect.isawaitable(found):
+                ended = await found
+            elif isinstance(found, AgentSession):
+                async with cast("AgentSession[Any]", found):
+                    pass
+    assert getattr(getattr(ended, "error", None), "code", "") != "internal"
 
 
 @pytest.mark.parametrize("argument", AGENT)
 async def test_a_wrong_value_for_an_argument_of_an_agent_has_a_sentence(argument: str) -> None:
     for value in WRONG:
-        given = {"store": "memory:", argument: value}
+        given: dict[str, Any] = {"store": "memory:", argument: value}
         await require_sentence(lambda given=given: Agent(ScriptedModel(["Hi."]), **given).run("hello"))
 
 
