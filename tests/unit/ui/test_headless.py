@@ -462,7 +462,7 @@ def test_a_text_that_is_known_not_to_fit_is_refused_before_anything_is_stored(
     assert (ended.code, ended.out) == (2, "")
     assert "the window of demo has 100,000" in ended.err
     assert "`context_windows`" in ended.err  # the window of an unknown model is a guess
-    assert json.loads(command.run("sessions", "list", "--json").out) == []
+    assert command.run("sessions", "list", "--json").lines == []
 
 
 def test_the_files_that_a_prompt_names_are_attached_and_those_that_stdin_names_are_not(
