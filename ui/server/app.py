@@ -38,7 +38,10 @@ def make_app(service: Service, routes: Sequence[ApiRoute]) -> Starlette:
         Exception: _answer_bug,
     }
     paths = [Path(route.path, _make_endpoint(service, route), methods=[route.method]) for route in routes]
-    return Starlette(routes=[*make_static_routes(), *paths], exception_handlers=handlers)
+    app = Starlette(routes=[*make_static_routes(), *paths], exception_handlers=handlers)
+    # No address is another one with a slash: the document names them all.
+    app.router.redirect_slashes = False
+    return app
 
 
 async def _answer_http_error(request: Request, error: Exception) -> Response:

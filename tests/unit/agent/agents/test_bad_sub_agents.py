@@ -31,7 +31,7 @@ def run_family(store: TemporaryStore, child: Any, **options: Any) -> str:
     asks = options.pop("asks", start())
     own = options.pop("own", {})
     place = {"store": store.url, "env": {**store.env, **options.pop("env", {})}}
-    model = child if isinstance(child, str) else ScriptedModel(child)
+    model = child if isinstance(child, str | ScriptedModel) else ScriptedModel(child)
     worker = Agent(model, name="worker", description="Counts.", **place, **own)
 
     def parent(request: ModelRequest) -> Any:
@@ -119,7 +119,8 @@ def test_a_task_of_a_megabyte_reaches_the_sub_agent_and_is_kept(store: Temporary
     def child(request: ModelRequest) -> str:
         return str(max(len(message.text) for message in request.messages) >= 1_000_000)
 
-    assert run_family(store, child, asks=start("p" * 1_000_000)).startswith("True\n[sub-agent ")
+    model = ScriptedModel(child, context_window=1_000_000)
+    assert run_family(store, model, asks=start("p" * 1_000_000)).startswith("True\n[sub-agent ")
 
 
 def test_an_answer_of_megabytes_is_shortened_for_the_parent_and_kept_whole(store: TemporaryStore) -> None:
