@@ -31,13 +31,9 @@ from ...state.application import VibeStep
 from ...state.calls import PendingCall
 from ...state.conversation.messages import parse_json_object
 from ...state.errors import SandburError
+from ..terminal.terminal import encode as encode
 
 Object = dict[str, Any]
-
-
-def encode(value: Object) -> str:
-    """Encode an object as one line of ASCII JSON."""
-    return json.dumps(value, ensure_ascii=True, allow_nan=False)
 
 
 def arguments_object(text: str) -> Any:

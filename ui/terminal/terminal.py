@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import select
 import stat
@@ -50,6 +51,11 @@ def say(text: str) -> None:
 
 def output_lost(error: OSError) -> OutputLost:
     return OutputLost(f"The output cannot be written: {error.strerror or error}.")
+
+
+def encode(value: dict[str, Any]) -> str:
+    """Encode an object as one line of ASCII JSON."""
+    return json.dumps(value, ensure_ascii=True, allow_nan=False)
 
 
 def put(text: str, end: str = "\n") -> None:

@@ -13,8 +13,7 @@ from ....agent.config.load import load_settings
 from ....agent.config.paths import current_folder
 from ....state.errors import UsageError
 from ...cli.open_session import read_overrides
-from ...headless.json_output import encode
-from ...terminal.terminal import put, say
+from ...terminal.terminal import encode, put, say
 from ...terminal.text.sanitize import one_line, plain
 from .command import AgentsCommand
 

@@ -21,8 +21,7 @@ from ....agent.extensions.flows.tables import ConfiguredFlow
 from ....agent.extensions.registry import list_shipped
 from ....agent.sdk.loading import load_named_agent
 from ...cli.open_session import read_overrides
-from ...headless.json_output import encode
-from ...terminal.terminal import put, say
+from ...terminal.terminal import encode, put, say
 from ...terminal.text.sanitize import one_line
 from .command import FlowsCommand
 

@@ -15,8 +15,7 @@ from ....agent.extensions.mcp.configuration.servers import McpServer
 from ....agent.session.secrets import masker_for
 from ....state.errors import UsageError
 from ...cli.open_session import read_overrides
-from ...headless.json_output import encode
-from ...terminal.terminal import put, say
+from ...terminal.terminal import encode, put, say
 from ...terminal.text.sanitize import one_line
 from .command import McpCommand
 

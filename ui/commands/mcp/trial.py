@@ -14,8 +14,7 @@ from ....agent.config.settings import Settings
 from ....agent.extensions.mcp.mcp_runtime import LazyServers
 from ....state.errors import UsageError
 from ...cli.open_session import read_overrides
-from ...headless.json_output import encode
-from ...terminal.terminal import put, say
+from ...terminal.terminal import encode, put, say
 from ...terminal.text.sanitize import one_line
 from .command import McpCommand
 

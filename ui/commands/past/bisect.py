@@ -22,9 +22,8 @@ from ....agent.runtime.runtime import Runtime
 from ....state.errors import UsageError
 from ....state.store.store import Store
 from ...cli.open_session import open_runtime
-from ...headless.json_output import encode
 from ...terminal.drive import StopSignals, exit_code
-from ...terminal.terminal import make_console, put, say
+from ...terminal.terminal import encode, make_console, put, say
 from ...terminal.text.diffs import Line, color_diff
 from ...terminal.text.sanitize import one_line, plain
 from .command import BisectCommand

@@ -16,9 +16,8 @@ from ....agent.history.reports.recorded_calls import RecordedCall
 from ....agent.history.timeline import TimelineStep
 from ....state.errors import UsageError
 from ...cli.open_session import open_runtime
-from ...headless.json_output import encode
 from ...terminal.lines import SIGNS, nested_lines
-from ...terminal.terminal import make_console, put
+from ...terminal.terminal import encode, make_console, put
 from ...terminal.text.diffs import Line, color_diff
 from ...terminal.text.sanitize import one_line, plain
 from ...terminal.text.times import format_seconds

@@ -32,10 +32,9 @@ from ...chat.decisions.questions import OneKey
 from ...cli.grammar import Progress
 from ...cli.open_session import open_runtime
 from ...headless.headless import run_to_end, warn
-from ...headless.json_output import encode
 from ...terminal.lines import step_line, title
 from ...terminal.live import ProgressLine
-from ...terminal.terminal import is_interactive, make_console, put, say
+from ...terminal.terminal import encode, is_interactive, make_console, put, say
 from ...terminal.text.sanitize import one_line
 from .fork import ask_to_restore, format_restored
 from .replay_command import AddTestCommand, ReplayCommand

@@ -16,8 +16,7 @@ from rich.text import Text
 from ....actions.workspace.paths import format_count
 from ....agent.history.reports.stats import RunTally, Stats, Tally, ToolTally, stats_of
 from ...cli.open_session import open_runtime
-from ...headless.json_output import encode
-from ...terminal.terminal import Glyphs, glyphs_for, make_console, put, say
+from ...terminal.terminal import Glyphs, encode, glyphs_for, make_console, put, say
 from ...terminal.text.sanitize import one_line
 from ...terminal.text.times import format_seconds
 from .command import StatsCommand

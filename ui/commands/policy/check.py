@@ -19,8 +19,7 @@ from ....state.application import ExecutionMode, PlanTerms
 from ....state.conversation.messages import parse_json_object
 from ....state.errors import UsageError
 from ...cli.open_session import open_runtime, read_overrides
-from ...headless.json_output import encode
-from ...terminal.terminal import put, say
+from ...terminal.terminal import encode, put, say
 from ...terminal.text.sanitize import expose, one_line
 from ...terminal.text.wrap import put_wrapped
 from .command import PolicyCommand

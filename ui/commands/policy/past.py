@@ -28,8 +28,7 @@ from ....agent.runtime.wiring import gates_of_run, settings_of_session
 from ....state.errors import ConfigError, UsageError
 from ....state.process.clock import format_time
 from ...cli.open_session import open_runtime
-from ...headless.json_output import encode
-from ...terminal.terminal import put, say
+from ...terminal.terminal import encode, put, say
 from ...terminal.text.sanitize import one_line
 from ...terminal.text.wrap import put_wrapped
 from .command import PolicyCommand

@@ -10,8 +10,7 @@ from ....state.store.sessions.lease import make_held_error
 from ....state.store.store import Store
 from ...cli.open_session import open_runtime
 from ...headless.headless import clean, read_stdin
-from ...headless.json_output import encode
-from ...terminal.terminal import put, say
+from ...terminal.terminal import encode, put, say
 from .command import SteerCommand
 
 

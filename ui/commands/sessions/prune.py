@@ -21,10 +21,9 @@ from ....state.maintenance.prune import (
 )
 from ....state.store.store import Store
 from ...cli.open_session import open_runtime
-from ...headless.json_output import encode
 from ...terminal.live import ProgressLine
 from ...terminal.standard_output import exit_on_signals
-from ...terminal.terminal import put, say
+from ...terminal.terminal import encode, put, say
 from ...terminal.text.sanitize import one_line
 from ...terminal.text.times import local_time
 from .command import SessionsCommand

@@ -22,11 +22,10 @@ from ....state.store.sessions.family import count_descendants
 from ....state.store.store import Store
 from ...chat.decisions.questions import OneKey
 from ...cli.open_session import open_runtime
-from ...headless.json_output import encode
 from ...report.html import report
 from ...terminal.live import ProgressLine
 from ...terminal.standard_output import exit_on_signals
-from ...terminal.terminal import is_interactive, put, say
+from ...terminal.terminal import encode, is_interactive, put, say
 from ...terminal.text.sanitize import one_line
 from .command import SessionsCommand
 from .show import describe_sub_agents

@@ -12,10 +12,9 @@ from rich.table import Table
 from ....agent.history.reports.content_checks import check_contents
 from ....state.maintenance.verify import Audit, AuditedCall, Breach, audit
 from ...cli.open_session import open_runtime
-from ...headless.json_output import encode
 from ...terminal.live import ProgressLine
 from ...terminal.standard_output import exit_on_signals
-from ...terminal.terminal import make_console, put, say
+from ...terminal.terminal import encode, make_console, put, say
 from ...terminal.text.sanitize import one_line
 from ...terminal.text.times import local_time
 from .command import SessionsCommand

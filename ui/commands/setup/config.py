@@ -20,8 +20,7 @@ from ....agent.extensions.extension import load
 from ....agent.extensions.registry import list_shipped
 from ....state.errors import UsageError
 from ...cli.open_session import read_overrides
-from ...headless.json_output import encode
-from ...terminal.terminal import put, say
+from ...terminal.terminal import encode, put, say
 from ...terminal.text.sanitize import one_line
 from .command import ConfigCommand
 

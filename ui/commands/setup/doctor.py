@@ -14,8 +14,7 @@ from ....agent.extensions.extension import load
 from ....agent.extensions.registry import extensions
 from ....state.errors import SandburError
 from ...cli.open_session import read_overrides
-from ...headless.json_output import encode
-from ...terminal.terminal import glyphs_for, make_console, put
+from ...terminal.terminal import encode, glyphs_for, make_console, put
 from ...terminal.text.sanitize import one_line
 from ...terminal.text.wrap import hanging
 from .command import DoctorCommand

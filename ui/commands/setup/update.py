@@ -18,8 +18,7 @@ from urllib.parse import unquote, urlsplit
 from ....agent.runtime.version import VERSION
 from ....state.process.installation import read_installer, read_origin
 from ...cli.grammar import Command, switch
-from ...headless.json_output import encode
-from ...terminal.terminal import put, say
+from ...terminal.terminal import encode, put, say
 from ...terminal.text.sanitize import plain
 
 _NAME = "sandbur"

@@ -9,8 +9,7 @@ from .....actions.workspace.paths import format_count
 from .....agent.knowledge.retrieval.passages import Passage, name_source
 from .....state.process.cancellation import run_in_thread
 from .....state.search.knowledge_rows import StoredBase
-from ....headless.json_output import encode
-from ....terminal.terminal import put, say
+from ....terminal.terminal import encode, put, say
 from ....terminal.text.sanitize import one_line
 from ....terminal.text.wrap import put_wrapped
 from .command import IndexCommand

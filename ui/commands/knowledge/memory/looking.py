@@ -13,8 +13,7 @@ from .....agent.session.secrets import masker_for
 from .....state.memory.facts import Fact, FactScope
 from .....state.store.store import Store
 from ....cli.open_session import open_runtime
-from ....headless.json_output import encode
-from ....terminal.terminal import put, say
+from ....terminal.terminal import encode, put, say
 from ....terminal.text.sanitize import plain
 from ....terminal.text.wrap import put_wrapped
 from .command import MOST_FOUND, MOST_LISTED, MemoryCommand

@@ -13,8 +13,7 @@ from .....state.memory.fact_store import find_similar
 from .....state.memory.facts import Fact, shorten_id
 from ....chat.decisions.questions import OneKey
 from ....cli.open_session import open_runtime
-from ....headless.json_output import encode
-from ....terminal.terminal import is_interactive, put, say
+from ....terminal.terminal import encode, is_interactive, put, say
 from ....terminal.text.sanitize import plain
 from .command import MemoryCommand
 from .fact_lines import COMMAND, describe_acceptance, describe_proposal, make_object

@@ -11,8 +11,7 @@ from .....state.memory.facts import Fact, parse_message_id
 from .....state.memory.origins import FactOrigin
 from .....state.store.recording import find_result, list_messages, load_messages
 from .....state.store.store import Store
-from ....headless.json_output import encode
-from ....terminal.terminal import put
+from ....terminal.terminal import encode, put
 from ....terminal.text.sanitize import one_line, plain
 from .command import MemoryCommand
 from .fact_lines import describe_origin, list_rows, make_object

@@ -31,9 +31,8 @@ from .....agent.sdk.loading import open_named_agent
 from .....state.errors import UsageError
 from .....state.store.store import Store
 from ....cli.open_session import read_overrides, tell_notice
-from ....headless.json_output import encode
 from ....terminal.drive import StopSignals, exit_code
-from ....terminal.terminal import put, say
+from ....terminal.terminal import encode, put, say
 from ....terminal.text.sanitize import one_line, plain
 from ....terminal.text.wrap import put_wrapped, window_cells
 from .command import EvalCommand

@@ -23,8 +23,7 @@ from .....agent.review.plans.saved_plans import (
 from .....state.conversation.approved_plan import ApprovedPlan
 from ....cli.open_session import open_runtime, read_overrides
 from ....headless.headless import run_to_end, warn
-from ....headless.json_output import encode
-from ....terminal.terminal import put, say
+from ....terminal.terminal import encode, put, say
 from ....terminal.text.sanitize import one_line, plain
 from .command import PlanCommand
 

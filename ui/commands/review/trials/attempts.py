@@ -24,8 +24,7 @@ from .....agent.review.trials.trial import Trial, TrialPlace
 from .....state.process.cancellation import run_to_end
 from .....state.process.installation import make_own_command
 from .....state.process.temporaries import make_prefix
-from ....headless.json_output import encode
-from ....terminal.terminal import is_interactive, put, say
+from ....terminal.terminal import encode, is_interactive, put, say
 from ....terminal.text.sanitize import one_line, plain
 from .applying import apply_changes
 from .report import confirm

@@ -27,8 +27,7 @@ from .....agent.review.trials.trial import (
 from .....state.errors import UsageError
 from .....state.store.store import Store
 from ....cli.open_session import read_overrides
-from ....headless.json_output import encode
-from ....terminal.terminal import is_interactive, put, say
+from ....terminal.terminal import encode, is_interactive, put, say
 from ....terminal.text.sanitize import expose, one_line
 from ....terminal.text.times import local_time
 from .report import confirm, file_lines, note_lines

@@ -36,9 +36,8 @@ from .....state.store.sessions.workload import (
 )
 from .....state.store.store import Store
 from ....cli.open_session import read_overrides, tell_notice
-from ....headless.json_output import encode
 from ....terminal.drive import StopSignals, exit_code
-from ....terminal.terminal import put, say
+from ....terminal.terminal import encode, put, say
 from ....terminal.text.sanitize import one_line
 from .fleet_command import FleetCommand
 
