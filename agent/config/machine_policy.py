@@ -1,14 +1,17 @@
 """The policy of the machine: rules that deny or ask, and a required sandbox, which nothing else lifts."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-MACHINE_FILE = Path("/etc/sandbur/policy.toml")
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MACHINE_FOLDER = "/etc/sandbur"
 
 
-@dataclass(frozen=True, slots=True)
-class MachinePolicy:
+class MachinePolicy(NamedTuple):
     """What the policy files of this machine demand together."""
 
     files: tuple[Path, ...] = ()
@@ -17,11 +20,6 @@ class MachinePolicy:
     ask: tuple[tuple[str, str], ...] = ()
     sandbox_file: str = ""
     """The first file that requires a sandbox; empty if none does."""
-
-    @property
-    def folders(self) -> tuple[Path, ...]:
-        """Return the places that no call writes to without approval."""
-        return (MACHINE_FILE.parent, *self.files)
 
     def describe(self) -> Iterator[tuple[str, str]]:
         """Yield each file, and what it demands, as a clause."""

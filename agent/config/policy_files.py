@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from ...state.errors import ConfigError
-from .machine_policy import MACHINE_FILE, MachinePolicy
+from .machine_policy import MACHINE_FOLDER, MachinePolicy
 from .paths import MAX_CONFIG_BYTES
 from .values import parse_toml
 
+MACHINE_FILE = Path(MACHINE_FOLDER) / "policy.toml"
 VARIABLE = "SANDBUR_POLICY"
 """The variable with the path of a further policy."""
 _KEYS = ("deny", "ask", "sandbox")

@@ -51,7 +51,7 @@ from ...state.session import (
 )
 from ...state.trace import Conditions
 from ..config.load import store_files
-from ..config.machine_policy import NO_POLICY, MachinePolicy
+from ..config.machine_policy import MACHINE_FOLDER, NO_POLICY, MachinePolicy
 from ..config.paths import config_home, user_home
 from ..config.settings import CONFINING, Counting, Overrides, Settings
 from ..extensions.active_tools.tool_listing import Offers
@@ -191,7 +191,7 @@ def _parse_variables(variables: Sequence[str]) -> dict[str, str]:
 
 def own_folders(settings: Settings, env: Mapping[str, str]) -> tuple[Path, ...]:
     """Return the folders of Sandbur itself, to which no call writes without approval."""
-    return (settings.home, config_home(env), *settings.machine.folders)
+    return (settings.home, config_home(env), Path(MACHINE_FOLDER), *settings.machine.files)
 
 
 def policy_of(

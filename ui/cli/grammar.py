@@ -83,6 +83,8 @@ class Command(Declared):
     """The groups of the command's flags and settings, in the order of the help."""
     EXAMPLES: ClassVar[tuple[Example, ...]] = ()
     ACTIONS: ClassVar[Mapping[str, Action]] = {}
+    WORDS: ClassVar[tuple[str, ...]] = ()
+    """Words that are actions where the command otherwise takes any text."""
     TAKES_PROGRAM: ClassVar[bool] = False
     """Whether the words after `--` are a program and its arguments."""
     name: str = ""

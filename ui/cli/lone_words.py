@@ -3,8 +3,7 @@
 from ...state.errors import UsageError
 from ..chat.slash.table import COMMANDS as SLASH_COMMANDS
 from ..chat.slash.table import find
-from ..commands.review.trials.command import TRIAL_ACTIONS
-from ..commands.review.trials.report import confirm
+from ..terminal.line_question import confirm
 from ..terminal.terminal import is_interactive
 from ..terminal.text.sanitize import one_line
 from .argument_types import nearest
@@ -110,7 +109,7 @@ def find_meant(word: str) -> str | None:
     ways = _list_ways(name)
     if not ways:
         slash = (typed for one in SLASH_COMMANDS for typed in (one.name, *one.aliases))
-        known = [*COMMANDS, "help", "version", *INSTEAD, *TRIAL_ACTIONS, *slash]
+        known = [*COMMANDS, "help", "version", *INSTEAD, *_list_words(), *slash]
         near = nearest(name, known) or nearest(name, _list_actions(), 0.8)
         if near in ("help", "version"):
             return find_meant(near)
@@ -120,13 +119,17 @@ def find_meant(word: str) -> str | None:
     return f"Did you mean {' or '.join(ways)}?" if ways else None
 
 
+def _list_words() -> list[str]:
+    return [word for command in COMMANDS for word in command_class(command).WORDS]
+
+
 def _list_actions() -> list[str]:
     return [action for command in COMMANDS for action in command_class(command).ACTIONS]
 
 
 def _list_ways(name: str) -> list[str]:
     """Return the commands with an action of this name, and the slash command, each in code quotes."""
-    found = [f"`sandbur try {name}`"] if name in TRIAL_ACTIONS else []
+    found = [f"`sandbur {command} {name}`" for command in COMMANDS if name in command_class(command).WORDS]
     found += [f"`sandbur {command} {name}`" for command in COMMANDS if name in command_class(command).ACTIONS]
     slash = find(name)
     return [*found[:_MOST_NAMED], *([f"`/{slash.name}` in a chat"] if slash else [])]

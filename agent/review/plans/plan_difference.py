@@ -7,8 +7,9 @@ from difflib import SequenceMatcher
 from functools import partial
 from itertools import zip_longest
 
+from ....actions.turn.plan.plan_outline import PERMISSIONS
 from ....state.conversation.approved_plan import ApprovedPlan, ApprovedStep, PlanBudget
-from .plan_text import NOTHING, PERMISSIONS, UnreadablePlan, parse_plan
+from .plan_text import NOTHING, UnreadablePlan, parse_plan
 
 _WIDER, _ADDED, _REMOVED, _CHANGED = "!", "+", "-", "~"
 _SAME = "It is the plan that was approved before, unchanged."

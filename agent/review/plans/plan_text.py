@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ....actions.turn.plan.decision_tools import MAX_STEPS, explain_wrong_order
+from ....actions.turn.plan.plan_outline import BUDGET, ENTRY, GOAL, STEP
 from ....state.conversation.approved_plan import ApprovedPlan, ApprovedStep, PlanBudget
 
 MOST_CHARS = 40_000
-EXPECTS, AFTER, BUDGET = "expects", "after", "budget"
+EXPECTS, AFTER = "expects", "after"
 NOTHING = "nothing"
-PERMISSIONS = ("writes", "runs", "hosts", "tools", "agents")
 FORM = """\
 # The goal in one sentence
 - budget: 0.50 USD, 200,000 tokens
@@ -26,9 +26,6 @@ FORM = """\
 - after: numbers of the earlier steps that it needs, or `nothing`; without it, all of them
 - budget: 20,000 tokens
 """
-_GOAL = re.compile(r"#\s+(?:goal:\s*)?(\S.*)", re.IGNORECASE)
-_STEP = re.compile(r"##\s+(?:step\s+)?(?:\d{1,2}[.):]\s*)?(\S.*)", re.IGNORECASE)
-_ENTRY = re.compile(r"[-*]\s+(\w+):\s*(.*)")
 _AMOUNT = re.compile(r"(\d{1,3}(?:,\d{3})+|\d{1,12})(\.\d{1,6})?\s*(usd|tokens)", re.IGNORECASE)
 _QUOTED = re.compile(r"`([^`]+)`")
 
@@ -72,9 +69,9 @@ def parse_plan(text: str, compilers: Compilers) -> ApprovedPlan:
     # Other line ends do not end a line on the screen.
     for number, line in enumerate(map(str.strip, text.replace("\r\n", "\n").split("\n")), 1):
         _require_visible(line, number)
-        if found := _STEP.fullmatch(line):
+        if found := STEP.fullmatch(line):
             steps.append(_Step(found[1]))
-        elif found := _GOAL.fullmatch(line):
+        elif found := GOAL.fullmatch(line):
             if goal.lines[0]:
                 raise UnreadablePlan(f"Line {number}: a plan has one goal. Begin each step with `## `.")
             goal.lines[0] = found[1]
@@ -87,29 +84,6 @@ def parse_plan(text: str, compilers: Compilers) -> ApprovedPlan:
     return ApprovedPlan(
         text=text.strip(), goal=goal.lines[0], expects=goal.expects, steps=built, budget=goal.budget
     )
-
-
-class PlanPart(NamedTuple):
-    """The goal or a step of a plan as it is written: its lines of text, and its entries by key."""
-
-    lines: Sequence[str]
-    entries: Sequence[tuple[str, str]]
-
-
-def outline_plan(text: str) -> tuple[PlanPart, Sequence[PlanPart]]:
-    """Return the goal and the steps of a plan as written, without judging what they name."""
-    parts: list[tuple[list[str], list[tuple[str, str]]]] = [([], [])]
-    for line in map(str.strip, text.split("\n")):
-        if found := _STEP.fullmatch(line):
-            parts.append(([found[1]], []))
-        elif len(parts) == 1 and (found := _GOAL.fullmatch(line)):
-            parts[0][0].append(found[1])
-        elif found := _ENTRY.fullmatch(line):
-            parts[-1][1].append((found[1].lower(), found[2]))
-        elif line:
-            parts[-1][0].append(line)
-    goal, *steps = (PlanPart(*part) for part in parts)
-    return goal, steps
 
 
 def _require_visible(line: str, number: int) -> None:
@@ -177,7 +151,7 @@ def _read_numbers(values: Sequence[str], number: int, known: Sequence[int]) -> t
 
 def _is_about_plan(line: str) -> bool:
     """Return whether a line below the goal says something about the whole plan."""
-    found = _ENTRY.fullmatch(line)
+    found = ENTRY.fullmatch(line)
     return found is not None and found[1].lower() in (EXPECTS, BUDGET)
 
 
@@ -198,7 +172,7 @@ def _parse_budget(text: str) -> PlanBudget:
 
 def _parse_entry(line: str) -> _Entry | None:
     """Return the key and the values of a line such as `- writes: a, b`; None for a line of another form."""
-    found = _ENTRY.fullmatch(line)
+    found = ENTRY.fullmatch(line)
     if found is None:
         return None
     key, text = found[1].lower(), found[2].strip()

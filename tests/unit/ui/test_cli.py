@@ -122,7 +122,7 @@ sys.exit(main(["-p", "hello", "-m", "demo"]))
         (["--add-dir", LONG, "-p", "x"], "cannot be entered: File name too long"),
         (["replay", LONG], "There is no session"),
         (["eval", LONG, "-m", "demo"], "There is no folder"),
-        (["index", "add", LONG], "cannot be read: File name too long"),
+        (["index", "add", LONG], "cannot be read: the name is too long"),
         (["-p", "-r", "nothing"], "There is no session 'nothing'."),
         (["-p", "-r"], "-r needs the ID of a session"),
         (["-p", "-c"], "This folder has no session"),

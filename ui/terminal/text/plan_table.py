@@ -5,7 +5,7 @@ from itertools import zip_longest
 
 from rich.cells import cell_len
 
-from ....agent.review.plans.plan_text import BUDGET, PERMISSIONS, PlanPart, outline_plan
+from ....actions.turn.plan.plan_outline import BUDGET, PERMISSIONS, PlanPart, outline_plan
 from .diffs import Emphasized, Line
 from .sanitize import expose
 from .wrap import wrap

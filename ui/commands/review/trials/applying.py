@@ -29,10 +29,11 @@ from .....state.errors import UsageError
 from ....cli.open_session import read_overrides, tell_notice
 from ....headless.headless import explain, resume_line
 from ....terminal.drive import drive
+from ....terminal.line_question import confirm
 from ....terminal.terminal import is_interactive, put, say
 from ....terminal.text.sanitize import one_line, plain
 from ...past.fork import format_restored
-from .report import confirm, file_lines, note_lines
+from .report import file_lines, note_lines
 
 if TYPE_CHECKING:
     from .command import TryCommand

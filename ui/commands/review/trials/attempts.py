@@ -24,10 +24,10 @@ from .....agent.review.trials.trial import Trial, TrialPlace
 from .....state.process.cancellation import run_to_end
 from .....state.process.installation import make_own_command
 from .....state.process.temporaries import make_prefix
+from ....terminal.line_question import confirm
 from ....terminal.terminal import encode, is_interactive, put, say
 from ....terminal.text.sanitize import one_line, plain
 from .applying import apply_changes
-from .report import confirm
 from .running import (
     RunningProcesses,
     begin_trial,

@@ -36,6 +36,7 @@ _MOST_ATTEMPTS = 20
 
 
 class TryCommand(ChatCommand):
+    WORDS: ClassVar[tuple[str, ...]] = tuple(TRIAL_ACTIONS)
     GROUPS = ("attempts", "run", "limits", "output", "place")
     EXAMPLES: ClassVar[tuple[Example, ...]] = (
         ('sandbur try "upgrade pydantic"', "a chat in a copy of this folder"),

@@ -27,10 +27,11 @@ from .....agent.review.trials.trial import (
 from .....state.errors import UsageError
 from .....state.store.store import Store
 from ....cli.open_session import read_overrides
+from ....terminal.line_question import confirm
 from ....terminal.terminal import encode, is_interactive, put, say
 from ....terminal.text.sanitize import expose, one_line
 from ....terminal.text.times import local_time
-from .report import confirm, file_lines, note_lines
+from .report import file_lines, note_lines
 
 if TYPE_CHECKING:
     from .command import TryCommand

@@ -12,9 +12,8 @@ from .....agent.extensions.extension import load
 from .....agent.review.trials.outcome import OutsideEffect
 from .....agent.review.trials.trial import Trial
 from ....cli.grammar import Command
-from ....terminal.terminal import is_interactive, put, say
+from ....terminal.terminal import is_interactive, say
 from ....terminal.text.sanitize import one_line
-from ....terminal.text.wrap import window_cells, wrap_words
 from ...chat import ChatCommand
 
 AT_END = "What becomes of the changes?"
@@ -97,26 +96,3 @@ def can_decide(command: Command, exit_code: int) -> bool:
 async def decide_at_end(command: Command, settings: Settings, trial: Trial) -> None:
     """Ask a person what becomes of the changes; only this loads what draws a question."""
     await load(_DECIDE)(command, settings, trial)
-
-
-def confirm(question: str) -> bool:
-    """Ask a person in the terminal; return whether the answer is yes. The end of the input means no."""
-    return _ask_line(f"{question} [y/N] ").lower() in ("y", "yes")
-
-
-def _ask_line(question: str) -> str:
-    """Return the line that a person typed after a question, without blanks around it; empty at the end of the
-    input.
-
-    The next line of output begins below the question, even if the person pressed Ctrl-D or Ctrl-C.
-    """
-    *rows, last = wrap_words(question, window_cells(), "")
-    for row in rows:
-        put(row)
-    try:
-        return input(f"{last.rstrip()} ").strip()
-    except (EOFError, KeyboardInterrupt) as ended:
-        put("")
-        if isinstance(ended, KeyboardInterrupt):
-            raise
-        return ""

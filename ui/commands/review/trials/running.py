@@ -24,10 +24,11 @@ from .....state.errors import SandburError, UsageError
 from .....state.process.installation import make_own_command
 from .....state.store.store import Store
 from ....cli.open_session import read_overrides
+from ....terminal.line_question import confirm
 from ....terminal.terminal import is_interactive, say
 from ....terminal.text.sanitize import plain
 from .command import BEGINS, OF_CHAT
-from .report import can_decide, confirm, decide_at_end, report_outcome
+from .report import can_decide, decide_at_end, report_outcome
 
 if TYPE_CHECKING:
     from .command import TryCommand

@@ -116,7 +116,7 @@ async def test_a_folder_that_cannot_be_looked_at_keeps_its_chunks(store: Store, 
     docs.rename(docs.with_name("moved"))
     docs.symlink_to("a" * 300)
     report = await library.update(base)
-    assert dict(report.left_out) == {str(docs): "it cannot be read: File name too long"}
+    assert dict(report.left_out) == {str(docs): "it cannot be read: the name is too long"}
     assert report.removed == 0
 
 
