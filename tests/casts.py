@@ -34,6 +34,7 @@ VARYING = (
     (r"\b\d+(\.\d+)?( ?)s\b", r"1.2\2s"),
     (r"\b\d+(\.\d+)?k?( tokens out\b)", r"42\2"),
     (r"\b\d+(\.\d+)?k?( tokens\b(?! out))", r"6.6k\2"),
+    (r"\b[0-9a-f]{8}  \d+m\b", "3f2a91c4  0m"),
     (r"\bdemo_[0-9a-f]{16}\b", "demo_28d6b9d2469efcf1"),
     (r"\bctx \d+%", "ctx 3%"),
     (r"(demo · )[0-9a-f]{8}\b", r"\g<1>3f2a91c4"),

@@ -159,14 +159,18 @@ def test_no_word_that_fits_is_torn_in_a_narrow_window(terminal: Terminal) -> Non
     assert "\n  │ This is a long line of ordinary\n    prose that is much" in shown
 
 
-def test_lines_stay_whole_in_a_wide_window(terminal: Terminal) -> None:
-    (terminal.folder / "words.txt").write_text("word " * 30 + "\n")
+def test_in_a_wide_window_a_line_is_broken_between_words_and_a_wider_word_stays_whole(
+    terminal: Terminal,
+) -> None:
+    (terminal.folder / "words.txt").write_text("word " * 30 + "\n" + "x" * 150 + "\n")
     terminal.start("-m demo -v -y", width=100, height=60, **ASKED)
     terminal.see("❯")
     terminal.type("run cat words.txt")
     terminal.see("model call")
     # What the terminal wraps is joined again by it.
-    assert "  │ " + ("word " * 30).rstrip() in terminal.join_rows()
+    shown = terminal.join_rows()
+    assert f"  │ {' '.join(['word'] * 19)}\n    {' '.join(['word'] * 11)}\n" in shown
+    assert f"  │ {'x' * 150}\n" in shown
 
 
 @pytest.mark.parametrize("width", [40, 100])

@@ -84,14 +84,21 @@ def test_shift_tab_changes_the_mode_and_escape_twice_opens_rewind(terminal: Term
     terminal.see("interactive · demo")
     terminal.type("hello first")
     terminal.see("❯", after="model call")
-    for mode in ("plan", "auto-edit", "yolo", "interactive"):
-        terminal.keys("BTab")
-        terminal.see("YOLO" if mode == "yolo" else f"{mode} · demo")
+    _change_modes(terminal, "plan", "auto-edit", "interactive")
+    terminal.type("/mode yolo")
+    terminal.see("YOLO")
+    _change_modes(terminal, "interactive", "plan", "auto-edit", "yolo", "interactive")
     terminal.keys("?")
     terminal.see("Ctrl-J")
     terminal.keys("Escape", "Escape")
     terminal.see("type to filter")
     terminal.keys("C-c")
+
+
+def _change_modes(terminal: Terminal, *modes: str) -> None:
+    for mode in modes:
+        terminal.keys("BTab")
+        terminal.see("YOLO" if mode == "yolo" else f"{mode} · demo")
 
 
 def test_a_line_sent_before_the_prompt_is_up_is_sent_and_ctrl_j_begins_one(terminal: Terminal) -> None:

@@ -1,6 +1,7 @@
 """A person uses the web chat of `sandbur serve`, in a real browser."""
 
 import json
+import threading
 from collections.abc import Iterator
 from html.entities import html5
 from pathlib import Path
@@ -52,7 +53,11 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChatPage]:
 
 
 def test_a_conversation_streams_and_its_markdown_becomes_elements(page: ChatPage) -> None:
-    page.start(page.script.add("look at the file", say(RICH, pieces=30, reasoning="I read the file first.")))
+    follows = threading.Event()
+    answer = say(RICH, pieces=30, reasoning="I read the file first.", after=follows)
+    page.start(page.script.add("look at the file", answer))
+    page.browser.until(lambda: page.count(".message.user"))
+    follows.set()  # thinking is not stored: only a page that follows the session sees it
     page.until_status("done")
     page.browser.until_shown("A quote of the manual.")
     assert page.texts(".message.user .prose") == ["look at the file"]

@@ -301,6 +301,7 @@ class LiveLine:
             self._composer.history.append_string(self._buffer.text)
             self._buffer.reset()
         else:
+            self._stop()  # names the user first: a signal may come from anywhere
             os.kill(os.getpid(), signal.SIGINT)
 
     def _suspend(self) -> None:
