@@ -10,8 +10,10 @@ import logging
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
+from traceback import format_exception
 from types import CodeType, TracebackType
 
+from ...state.conversation.messages import encodable
 from ...state.errors import SandburError, UserCodeError
 from ..ports import BadArguments, CallSuspended
 
@@ -82,6 +84,24 @@ def blame_user(error: Exception) -> UserCodeError | None:
     what = f"The user's function {function}"
     log_user_failure(what, error)
     return UserCodeError(f"{what} failed: {describe_exception(error)}.", _HINT)
+
+
+def make_encodable(record: logging.LogRecord) -> bool:
+    """Replace lone surrogates in a log record, which no file and no terminal accepts.
+
+    The text of an exception may have some, such as the name of a file that is no UTF-8.
+    """
+    message = record.getMessage()
+    if message != (clean := encodable(message)):
+        record.msg, record.args = clean, None
+    if record.exc_info and record.exc_info[0] is not None and not record.exc_text:
+        trace = "".join(format_exception(*record.exc_info)).rstrip("\n")
+        if trace != (clean := encodable(trace)):
+            record.exc_text = clean
+    return True
+
+
+_LOG.addFilter(make_encodable)
 
 
 def log_user_failure(what: str, error: BaseException, level: int = logging.ERROR) -> None:

@@ -75,7 +75,7 @@ def test_readers_see_a_running_session_and_do_not_disturb_it(place: Place) -> No
     assert [shown.code, exported.code, listed.code] == [0, 0, 0]
     assert "Traceback" not in shown.err + exported.err + listed.err + examined.err
     assert '"started"' in exported.out
-    assert json.loads(listed.out)[0]["status"] == "running"
+    assert json.loads(listed.out)["status"] == "running"
     assert (ended.code, ended.result["result"]) == (0, "both are written")
     assert place.effects == ["one", "one-end", "two", "two-end"]
     assert [*check_requests(place, ["do it"])] == []

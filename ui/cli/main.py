@@ -6,6 +6,8 @@ import gc
 import resource
 import signal
 import sys
+from contextlib import closing, contextmanager
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING
 
 from ...state.errors import Exhausted, SandburError, to_exhausted
@@ -21,7 +23,7 @@ from ..terminal.terminal import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
     from .grammar import Command
 
@@ -98,20 +100,37 @@ def _run(command: Command) -> int:
     prepare_process(command)
     codes: list[int] = []
     try:
-        with asyncio.Runner() as runner:
-            # A Ctrl-C in the middle of this would leave a broken loop, which prints an error when it is
-            # deleted.
-            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-            try:
+        # To enter a runner makes the loop, so it is not entered. A Ctrl-C in the middle of that would leave a
+        # broken loop, which prints an error when it is deleted.
+        with closing(asyncio.Runner()) as runner:
+            with _interrupts_later():
                 runner.get_loop()
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
             codes.append(runner.run(command.run()))
     except RuntimeError:
         # The loop needs a thread to shut down; if none can be started, the command's exit code still counts.
         if not codes:
             raise
     return codes[0]
+
+
+@contextmanager
+def _interrupts_later() -> Generator[None]:
+    """Raise `KeyboardInterrupt` for a SIGINT in the block after the block.
+
+    A blocked signal is not enough: the system gives it to another thread, and Python interrupts this one.
+    """
+    previous = signal.getsignal(signal.SIGINT)
+    if previous is not signal.default_int_handler or current_thread() is not main_thread():
+        yield
+        return
+    received: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: received.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    if received:
+        raise KeyboardInterrupt
 
 
 def _require_open_files() -> None:

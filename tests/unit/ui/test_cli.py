@@ -89,23 +89,44 @@ def test_a_list_of_sessions_makes_no_model_and_starts_no_loop(command: Command, 
     assert ("hello" in done.stdout) is ("other" not in words)
 
 
-def test_an_interrupt_while_the_event_loop_is_made_prints_nothing(command: Command) -> None:
+@pytest.mark.parametrize("receives", ["main", "other"])
+def test_an_interrupt_while_the_event_loop_is_made_prints_nothing(command: Command, receives: str) -> None:
+    """The system may give the signal to any thread that does not block it."""
     program = """
-import asyncio, os, signal, sys, warnings
+import asyncio, os, signal, sys, threading, warnings
 from sandbur.ui.cli.main import main
 
 warnings.simplefilter("ignore", DeprecationWarning)
 
+class HalfMade(asyncio.SelectorEventLoop):
+    def set_debug(self, enabled):
+        super().set_debug(enabled)
+        if sys.argv[1] == "main":
+            os.kill(os.getpid(), signal.SIGINT)
+            return
+        reader, writer = os.pipe2(os.O_NONBLOCK)
+        os.set_blocking(reader, True)
+        signal.set_wakeup_fd(writer)
+        signal.pthread_kill(other.ident, signal.SIGINT)
+        os.read(reader, 1)
+        signal.set_wakeup_fd(-1)
+
 class Interrupted(asyncio.DefaultEventLoopPolicy):
     def new_event_loop(self):
-        os.kill(os.getpid(), signal.SIGINT)
-        return super().new_event_loop()
+        return HalfMade()
 
+end = threading.Event()
+other = threading.Thread(target=end.wait, daemon=True)
+other.start()
 asyncio.set_event_loop_policy(Interrupted())
 sys.exit(main(["-p", "hello", "-m", "demo"]))
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], env=command.env, cwd=command.folder, capture_output=True, text=True
+        [sys.executable, "-c", program, receives],
+        env=command.env,
+        cwd=command.folder,
+        capture_output=True,
+        text=True,
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 

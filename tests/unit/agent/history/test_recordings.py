@@ -21,7 +21,7 @@ from sandbur.ui.pytest_plugin import Replay, sandbur_replay  # noqa: F401
 
 RUNS = sorted(RECORDINGS.glob("*.jsonl"))
 EARLIER = sorted((RECORDINGS / "earlier").glob("*.jsonl"))
-"""Runs that earlier versions recorded, one for each schema since 6. `RUNS` are of schema 5."""
+"""Runs that earlier versions recorded, one for each schema since 6. Most `RUNS` are of schema 5."""
 ACTIONS = {"prompt", "router", "vibe_planner", "vibe_step_executor", "human_confirm", "execute_tools",
            "vibe_result_analyzer", "step_summarizer", "context_compressor"}  # fmt: skip
 

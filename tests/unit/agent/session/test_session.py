@@ -381,7 +381,9 @@ async def test_a_path_is_a_message_and_no_command(store: Store) -> None:
     assert end.result == "a file"
 
 
-async def test_lone_surrogates_are_replaced_wherever_they_come_from(store: Store) -> None:
+async def test_lone_surrogates_are_replaced_wherever_they_come_from(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
     async def fail(text: str) -> None:
         raise OSError("a file named \udcff")
 
@@ -389,6 +391,7 @@ async def test_lone_surrogates_are_replaced_wherever_they_come_from(store: Store
     _, end = await collect(session.send("what is \ud800?"))
     assert end.status == "done"
     assert results(session.state.chat_history)[0][1].endswith("a file named ?")
+    assert caplog.text.endswith("OSError: a file named ?\n")
 
 
 async def test_a_message_after_exit_opens_a_turn(store: Store) -> None:

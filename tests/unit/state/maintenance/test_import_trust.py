@@ -16,6 +16,7 @@ from sandbur.actions.ports.events import RunStatus
 from sandbur.state.databases.chain import digest_of, make_first_digest
 from sandbur.state.maintenance.export import parse_chained_row
 from sandbur.state.maintenance.import_ import STATUSES
+from sandbur.state.store.sessions.deaths import PARKED
 
 pytestmark = pytest.mark.slow
 
@@ -321,7 +322,7 @@ def test_verify_notices_settings_that_were_changed_in_the_store(here: Command, t
 
 
 def test_the_known_statuses_are_those_that_a_run_can_end_with() -> None:
-    assert set(STATUSES) == {"new", "running", "failed", *get_args(RunStatus)}
+    assert set(STATUSES) == {"new", "running", "failed", PARKED, *get_args(RunStatus)}
 
 
 @pytest.mark.parametrize("file", sorted(FIXTURES.glob("export-*.jsonl")), ids=lambda file: file.stem)
