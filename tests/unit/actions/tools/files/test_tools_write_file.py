@@ -156,7 +156,8 @@ def test_a_full_disk_leaves_the_old_content_and_no_rest(tmp_path: Path):
     path = tmp_path / "a.txt"
     path.write_text("old")
     ran = subprocess.run(["python3", "-c", script, path], capture_output=True, text=True, check=True)
-    assert ran.stdout == f"FileProblem {path} cannot be written: the system allows no larger file; raise ulimit -f.\n"
+    why = "the system allows no larger file; raise ulimit -f"
+    assert ran.stdout == f"FileProblem {path} cannot be written: {why}.\n"
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
 
