@@ -185,7 +185,7 @@ def judge_fully(
     mask = ports.masker.text if original is not None else str
     what = f"{tool.spec.name} could not check its arguments: {{function}}"
     try:
-        with UserCode(what, make_bad_arguments, level=logging.WARNING):
+        with UserCode(what, make_bad_arguments, level=logging.INFO):
             parsed = tool.parse(use.arguments if original is None else original)
     except BadArguments as error:
         return _make_invalid_call(use, mask(str(error))), None, None

@@ -448,7 +448,7 @@ async def catch_failures(call: PendingCall, work: Callable[[], Awaitable[ResultT
     except Exception as error:
         where = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
         if not isinstance(error, SandburError):
-            log_user_failure(call.tool, error, logging.WARNING)
+            log_user_failure(call.tool, error, logging.INFO)
         return ToolOutcome("error", f"{call.tool} failed{where}: {type(error).__name__}: {read_text(error)}")
 
 

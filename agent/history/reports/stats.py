@@ -270,12 +270,15 @@ def _usage_before(database: Database, summary: SessionSummary, first: int | None
 
 
 def usage_at(database: Database, session_id: str, seq: int) -> Usage:
-    """Return the usage of a session at a step, including that of its ancestors."""
+    """Return the usage of a session at a step, including that of its ancestors; its cost is unknown if the
+    step is damaged."""
     found = load_state(database, session_id, seq)
+    if found is not None and found.is_cut:
+        return Usage(cost_usd=None)
     try:
         return Usage.model_validate((found.fields.get("usage") if found is not None else None) or {})
-    except ValidationError:  # the step is damaged
-        return Usage()
+    except ValidationError:
+        return Usage(cost_usd=None)
 
 
 def _asks_model(database: Database, session_id: str) -> bool:

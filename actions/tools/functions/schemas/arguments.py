@@ -69,7 +69,7 @@ class FunctionArguments:
         }
         what = f"{spec.name} could not check its arguments: {{function}}"
         try:
-            with UserCode(what, make_bad_arguments, passes=_REFUSALS, level=logging.WARNING):
+            with UserCode(what, make_bad_arguments, passes=_REFUSALS, level=logging.INFO):
                 _, values = self._validator.validate_python(present)
         except ValidationError as error:
             raise BadArguments(

@@ -180,6 +180,7 @@ IN_TOOLS: Sequence[tuple[Any, str, dict[str, Any]]] = [
 async def test_an_exception_in_a_tool_or_its_arguments_is_a_result_that_the_model_reads(
     made: Any, named: str, given: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "sandbur")
     name = made.spec.name if hasattr(made, "spec") else made.__name__
     model = ScriptedModel([ToolCall(name, **given), "I see."])
     result = await Agent(model, tools=[made], mode="yolo", store="memory:").run("go")
