@@ -97,7 +97,7 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_draining = False
         self._takes_over_at, self._worker_count = 0.0, 1
-        self._told_of: set[str] = set()
+        self._noticed_quotas: set[str] = set()
         """The tenants with a changed quota that the operator knows of."""
         self._interrupted: set[str] = set()
         """The sessions whose runs `interrupt` ended, and those whose run was to be stopped when its worker
@@ -183,10 +183,10 @@ class Worker:
         await self.interrupt(session_id)
 
     def _tell_of_changed_quotas(self) -> None:
-        for tenant in self._claims.changed_quotas - self._told_of:
+        for tenant in self._claims.changed_quotas - self._noticed_quotas:
             error = make_limit_error("quota", tenant)
             self._on_notice(f"{error.message} None of its sessions is claimed. {error.hint}")
-        self._told_of = set(self._claims.changed_quotas)
+        self._noticed_quotas = set(self._claims.changed_quotas)
 
     async def _tell_of_held_back(self) -> None:
         for tenant, count in (await _run_in_thread(self._claims.count_held_back)).items():

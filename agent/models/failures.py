@@ -284,12 +284,12 @@ def _classify_hop(error: Exception, endpoint: Endpoint, proxy: str) -> Exception
     if refusal is not None:
         if refusal.startswith("407"):
             return _make_proxy_login_error(proxy)
-        said = readable(refusal, endpoint)
+        reason = readable(refusal, endpoint)
         if refusal.startswith("403"):
             return Unreachable(
-                f"{proxy} does not let requests to {endpoint.display_url} pass ({said}).", _PROXY_HINT
+                f"{proxy} does not let requests to {endpoint.display_url} pass ({reason}).", _PROXY_HINT
             )
-        return Transient(f"cannot reach {endpoint.display_url}: {proxy} answers {said}")
+        return Transient(f"cannot reach {endpoint.display_url}: {proxy} answers {reason}")
     hop = proxy or "the server"
     if any(isinstance(one, ConnectionRefusedError) for one in causes):
         return Transient(f"cannot reach {endpoint.display_url}: {hop} refuses the connection")

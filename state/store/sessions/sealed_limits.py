@@ -43,8 +43,8 @@ def seal_limit(database: Database, kind: LimitKind, name: str, values: Sequence[
     if database.sealer is None:
         return [removal]
     key = database.sealer.key()
-    shown = name.partition("\n")[0][:_MOST_NAME_CHARS]
-    code = LimitCode(name_maker(key), make_limit_code(key, kind, name, values), kind, shown)
+    label = name.partition("\n")[0][:_MOST_NAME_CHARS]
+    code = LimitCode(name_maker(key), make_limit_code(key, kind, name, values), kind, label)
     return [removal, insert("meta", {"name": place, "value": "\n".join(code)})]
 
 
