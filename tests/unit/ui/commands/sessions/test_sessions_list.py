@@ -241,7 +241,7 @@ def spread(command: Command) -> Command:
     (command.folder / ".git").mkdir()
     (command.folder / "below").mkdir()
     store = Store.open(f"sqlite:///{command.folder}/data/sandbur.db", durability="normal")
-    folders = (command.folder, command.folder / "below", "/work/shop", "/work/bank")
+    folders = (command.folder, command.folder / "below", "/srv/shop", "/srv/bank")
     for session_id, folder in zip(MADE, folders, strict=True):
         store.index.create(session_id, SessionSettings(model="demo", cwd=str(folder)), f"title of {folder}")
     store.index.create(NEAR, SessionSettings(model="demo", cwd="/work"), "a near id")
@@ -272,7 +272,7 @@ def test_a_table_begins_with_this_folder_and_has_short_ids_that_resume(spread: C
     for short in (one for one in ids if one != "in"):
         assert spread.run("sessions", "show", short).code == 0
     (bank,) = (row for row in rows if row.startswith("0b9b9da3"))
-    assert ("/work/bank" in bank.partition("title")[0]) == (columns >= 80)
+    assert ("/srv/bank" in bank.partition("title")[0]) == (columns >= 80)
 
 
 @pytest.mark.parametrize("columns", [40, 80])
