@@ -17,7 +17,7 @@ VARYING = (
     (r"demo_[0-9a-f]{16}", "CALL"),
     (r"\b\d+(\.\d+)?k? tokens", "N tokens"),
     (r"\b\d+\.\d+ ?s\b", "N s"),
-    (r"\d{4}-\d\d-\d\d \d\d:\d\d \(.* ago\)", "TIME"),
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d \((.* ago|just now)\)", "TIME"),
     (r"(?<=[ ^])/[\w/.-]+/shop\b", "FOLDER"),
 )
 """What differs from one run of the tutorial to the next, and what stands for it."""

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import logging
 from typing import Any
 
 import pytest
@@ -387,6 +388,7 @@ async def test_lone_surrogates_are_replaced_wherever_they_come_from(
     async def fail(text: str) -> None:
         raise OSError("a file named \udcff")
 
+    caplog.set_level(logging.INFO, logger="sandbur")
     session = await open_session(store, ScriptedModel(act("a"), "ok"), Recorder("act", "effect", fail))
     _, end = await collect(session.send("what is \ud800?"))
     assert end.status == "done"
