@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-SCHEMA_VERSION = 10
-READABLE_EXPORTS = (2, 3, 4, 5, 6, 7, 8, 9, 10)
+SCHEMA_VERSION = 11
+READABLE_EXPORTS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 """Schemas of exports that can be imported: later ones added tables, and columns that are not exported."""
 
 _INTEGER, _TEXT, _BYTES = "BIGINT NOT NULL", "{long_text} NOT NULL", "{blob} NOT NULL"
@@ -42,7 +42,9 @@ _OTHERS = {
     "sessions": {"id": _ID, "tenant": _ID, "parent_id": "VARCHAR(64)", "parent_seq": "BIGINT",
                  "created_at": _TIME, "settings": _TEXT, "parent_session": "VARCHAR(64)",
                  "parent_sequence": "BIGINT", "parent_call": "VARCHAR(255)"},
-    # Rewritten with every commit of a session, so the row is small. `records` and `chain`: the number of
+    # Rewritten with every commit of a session, so the row is small, and no index has a column that every
+    # commit changes: `committed_at` is the time of the last one, and `updated_at` is not before it unless the
+    # session runs, see `CHANGED_AT`. `records` and `chain`: the number of
     # chained rows and the digest of the newest; `owner`, `epoch`, `lease_until`: the process that writes.
     # `tenant`, `folder`, `app` and `app_user` repeat values of `sessions`, for the indexes; see
     # `make_index_key`. `lane` is what a worker must offer to run the session, see `lanes.py`; `asked` is the
@@ -52,7 +54,8 @@ _OTHERS = {
               "lease_until": _TIME, "tenant": "VARCHAR(64) DEFAULT '' NOT NULL",
               "folder": "VARCHAR(255) DEFAULT '' NOT NULL", "app": "VARCHAR(255) DEFAULT '' NOT NULL",
               "app_user": "VARCHAR(255) DEFAULT '' NOT NULL", "lane": "VARCHAR(300) DEFAULT '' NOT NULL",
-              "asked": "BIGINT DEFAULT 0 NOT NULL", "attempts": "BIGINT DEFAULT 0 NOT NULL"},
+              "asked": "BIGINT DEFAULT 0 NOT NULL", "attempts": "BIGINT DEFAULT 0 NOT NULL",
+              "committed_at": "VARCHAR(32) DEFAULT '' NOT NULL"},
     # One row for each start of a worker. Its lease is the lease of every session whose `owner` is its `id`.
     "workers": {"id": _NAME, "host": _NAME, "labels": _TEXT, "agents": _TEXT, "concurrency": _INTEGER,
                 "state": _MOVE, "started_at": _TIME, "lease_until": _TIME},
@@ -201,6 +204,15 @@ class Index(NamedTuple):
 
 
 _AT_REST = "status <> 'running'"
+LAST_COMMIT = "CASE WHEN committed_at > updated_at THEN committed_at ELSE updated_at END"
+"""The value that `updated_at` gets when a run ends without a commit of its own."""
+CHANGED_AT = (
+    "CASE WHEN h.status = 'running' AND h.committed_at > h.updated_at THEN h.committed_at"
+    " ELSE h.updated_at END"
+)
+"""When a session changed last, for queries of `heads h`. A running one keeps its old `updated_at`, which has
+indexes.
+"""
 WAITS = "owner = '' AND wake_at > '' AND lane > ''"
 """The condition for sessions that wait for a worker, now or later."""
 IS_OWNED = "owner > ''"

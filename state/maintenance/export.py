@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NamedTuple, cast, get_args
 from ..conversation.messages import encodable, walk_values
 from ..databases.chain import WHOLE_ROWS, list_rows
 from ..databases.database import Database
-from ..databases.schema import CHAINED, INTEGERS, READABLE_EXPORTS, SCHEMA_VERSION
+from ..databases.schema import CHAINED, CHANGED_AT, INTEGERS, READABLE_EXPORTS, SCHEMA_VERSION
 from ..errors import SessionNotFound, UsageError
 from ..session import InboxKind, WaitingMessage
 from ..store.files.contents import BEFORE_AT, USED_CONTENTS
@@ -94,7 +94,8 @@ def _compact(value: Any) -> str:
 def _load_head(database: Database, session_id: str) -> ExportedRecord:
     columns = ("title", "status", "created_at", "updated_at", "parent_id", "parent_seq", "last_seq",
                "records", "chain", "settings")  # fmt: skip
-    select = f"SELECT {', '.join(columns)} FROM sessions s JOIN heads h ON h.session_id = s.id WHERE s.id = ?"
+    values = (CHANGED_AT if column == "updated_at" else column for column in columns)
+    select = f"SELECT {', '.join(values)} FROM sessions s JOIN heads h ON h.session_id = s.id WHERE s.id = ?"
     while True:
         rows = database.query(select, (session_id,))
         if not rows:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
 from ..databases.database import Database
+from ..databases.schema import CHANGED_AT
 from ..errors import GuardFailed
 from ..process.clock import format_time
 from ..store.files.contents import UNUSED_CONTENTS
@@ -181,11 +182,11 @@ def _load_sessions(database: Database, tenant: str, now: str) -> list[StoredSess
     """Return the sessions of a tenant, the newest first."""
     sizes = _measure_sessions(database)
     rows = database.query(
-        "SELECT s.id, h.title, h.updated_at, s.parent_id, s.parent_session, h.epoch, h.owner,"
+        f"SELECT s.id, h.title, {CHANGED_AT}, s.parent_id, s.parent_session, h.epoch, h.owner,"
         " COALESCE(w.lease_until, h.lease_until),"
         " h.wake_at FROM sessions s JOIN heads h ON h.session_id = s.id"
         " LEFT JOIN workers w ON w.id = h.owner WHERE s.tenant = ?"
-        " ORDER BY h.updated_at DESC, s.created_at DESC",
+        f" ORDER BY {CHANGED_AT} DESC, s.created_at DESC",
         (tenant,),
     )
     clock = database.now()

@@ -243,7 +243,7 @@ class SessionWriter:
             entries = [queued.alone for queued in self._queue]
             taken = self._fields.values.get("inbox_taken")
             answered = taken.queue if isinstance(taken, InboxTaken) else 0
-            ending: dict[str, Any] = {"status": status, "lease_until": ""}
+            ending: dict[str, Any] = {"status": status, "lease_until": "", "updated_at": now()}
             ending["wake_at"] = make_wake_at(status, wake_at, answered, self._database.now())
             if not keeps_owner:
                 ending["owner"] = ""
@@ -355,7 +355,7 @@ class SessionWriter:
             "records": chain.records,
             "chain": chain.digest,
             "last_seq": seq,
-            "updated_at": now(),
+            "committed_at": now(),
             **head,
         }
         if self.claim is not None:

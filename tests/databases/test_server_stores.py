@@ -11,9 +11,11 @@ from contextlib import suppress
 from itertools import chain
 
 import pytest
+from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
 from support.network.proxy import Proxy
 from support.stores.databases import ON_MYSQL, ON_POSTGRESQL, SERVERS, Place, fresh_place, run
 from support.stores.rows import head, put, step
+from support.waiting import until
 
 from sandbur.state.databases.database import open_database
 from sandbur.state.databases.schema import INDEXES, SCHEMA_VERSION
@@ -63,15 +65,16 @@ def test_a_newer_store_is_refused(place: Place) -> None:
 OF_FLEETS = ("lane", "asked", "attempts")
 NEW_COLUMNS = {
     5: {
-        "heads": ("tenant", "folder", "app", "app_user", *OF_FLEETS),
+        "heads": ("tenant", "folder", "app", "app_user", *OF_FLEETS, "committed_at"),
         "sessions": ("parent_session", "parent_sequence", "parent_call"),
     },
     7: {
-        "heads": ("app", "app_user", *OF_FLEETS),
+        "heads": ("app", "app_user", *OF_FLEETS, "committed_at"),
         "sessions": ("parent_session", "parent_sequence", "parent_call"),
     },
-    8: {"heads": OF_FLEETS},
-    9: {"heads": OF_FLEETS},
+    8: {"heads": (*OF_FLEETS, "committed_at")},
+    9: {"heads": (*OF_FLEETS, "committed_at")},
+    10: {"heads": ("committed_at",)},
 }
 """Version -> the columns that it does not have."""
 
@@ -81,6 +84,7 @@ NEW_TABLES = {
     7: ("session_tags", "session_texts"),
     8: ("documents", "vectors", "fact_heads", "facts", "fact_sources", "fact_changes"),
     9: ("workers", "budgets", "quotas"),
+    10: (),
 }
 """Version -> the tables that it does not have; older versions lack those of later ones, too."""
 
@@ -136,6 +140,21 @@ def test_a_store_of_an_older_version_is_brought_up_to_date(
     assert store.database.find_problems() == []
     assert store.database.query("SELECT value FROM meta WHERE name = 'schema'") == [(str(SCHEMA_VERSION),)]
     store.close()
+
+
+@ON_POSTGRESQL
+async def test_the_commits_of_a_turn_add_no_entry_to_an_index_of_the_heads() -> None:
+    """Such updates are heap-only: of a run, only the last one changes columns that indexes have."""
+    updates = "SELECT n_tup_upd, n_tup_upd - n_tup_hot_upd FROM pg_stat_user_tables"
+    with fresh_place("postgresql") as place:
+        store = Store.open(place.url)
+        answers = [*map(act, "abcde"), "done"]
+        session = await open_session(store, ScriptedModel(*answers), Recorder(), session_id="s1")
+        await collect(session.send("go"))
+        store.close()  # a connection that ends counts what it did
+        sql = f"{updates} WHERE schemaname = '{place.schema}' AND relname = 'heads'"
+        await until(lambda: run(place.kind, sql, database=place.database)[0][0] >= 10)
+        assert run(place.kind, sql, database=place.database)[0][1] == 1
 
 
 def test_tables_of_another_program_are_left_alone(place: Place) -> None:

@@ -55,21 +55,22 @@ def _upgrade(server: Server, connection: Connection, version: int) -> None:
     else:
         for table in _ADDED:
             _add_columns(server, connection, table)
-    _fill_folders(connection)
-    _fill_labels(connection)
-    if version >= _WITH_DOCUMENTS:
+    if version < _WITH_LABELS:
+        _fill_folders(connection)
+        _fill_labels(connection)
+    if _WITH_DOCUMENTS <= version < _WITH_SAMPLES:
         _sample_documents(connection)
     connection.commit([_UP_TO_DATE], None)
 
 
 _ADDED = {
-    "heads": ("tenant", "folder", "app", "app_user", "lane", "asked", "attempts"),
+    "heads": ("tenant", "folder", "app", "app_user", "lane", "asked", "attempts", "committed_at"),
     "sessions": ("parent_session", "parent_sequence", "parent_call"),
     "facts": ("corrects",),
 }
-"""Table -> the columns that came after its first version: in versions 6, 8 and 10."""
+"""Table -> the columns that came after its first version: in versions 6, 8, 10 and 11."""
 _FILLED_AT_ONCE = 500
-_WITH_DOCUMENTS = 9
+_WITH_LABELS, _WITH_DOCUMENTS, _WITH_SAMPLES = 8, 9, 10
 _SAMPLED_AT_ONCE = 16
 """The documents that are in memory at once; the terms of one can have a megabyte."""
 

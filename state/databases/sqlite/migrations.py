@@ -54,13 +54,15 @@ def migrate(
         _add_labels(connection, damaged)
     if version < _WITH_FACTS:
         _create(connection, *_OF_FACTS)
-    if version < SCHEMA_VERSION:
+    if version < _WITH_FLEETS:
         _create(connection, *_OF_SERVERS)
         _add_fleets(connection)
         _add_proposals(connection, has_facts=version >= _WITH_FACTS)
         if version >= _WITH_FACTS and "documents" not in damaged:
             _run("documents", partial(_sample_documents, connection, _Progress(name, tell)))
         _create_indexes(connection, damaged)
+    if version < SCHEMA_VERSION:
+        _add_columns(connection, "heads", "committed_at")
     reach("migration_mid")
     connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(SCHEMA_VERSION),))
 
@@ -127,6 +129,11 @@ def _index_the_folders(connection: sqlite3.Connection) -> None:
 
 def _read_folder(settings: bytes) -> str:
     return read_folder_key(decode_text(settings))
+
+
+def _add_columns(connection: sqlite3.Connection, table: str, *columns: str) -> None:
+    for column in columns:
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {COLUMNS[table][column]}")
 
 
 def _create(connection: sqlite3.Connection, *names: str) -> None:
@@ -241,8 +248,7 @@ _LABELS = {"heads": ("app", "app_user"), "sessions": ("parent_session", "parent_
 def _add_labels(connection: sqlite3.Connection, damaged: Collection[str]) -> None:
     """7 to 8: columns to find sessions by their labels and by the session that spawned them."""
     for table, columns in _LABELS.items():
-        for column in columns:
-            connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {COLUMNS[table][column]}")
+        _add_columns(connection, table, *columns)
     _create(connection, "session_tags", "session_texts")
     if not {"sessions", "heads"} & {*damaged}:
         _run("sessions", partial(_fill_labels, connection))
@@ -257,7 +263,7 @@ _OF_SERVERS = ("tokens", "audit")
 def _add_proposals(connection: sqlite3.Connection, has_facts: bool) -> None:
     """9 to 10: which fact a proposal corrects, and how far sessions were searched for facts."""
     if has_facts:
-        connection.execute(f"ALTER TABLE facts ADD COLUMN corrects {COLUMNS['facts']['corrects']}")
+        _add_columns(connection, "facts", "corrects")
     _create(connection, "extractions")
 
 
@@ -322,10 +328,9 @@ def _dump_labels(settings: bytes) -> str | None:
 
 def _add_fleets(connection: sqlite3.Connection) -> None:
     """9 to 10: what workers claim sessions by. A session gets its lane with its next run or message."""
-    for column in ("lane", "asked", "attempts"):
-        connection.execute(f"ALTER TABLE heads ADD COLUMN {column} {COLUMNS['heads'][column]}")
+    _add_columns(connection, "heads", "lane", "asked", "attempts")
     _create(connection, "workers", "budgets", "quotas")
 
 
-_WITH_KEYS, _WITH_LABELS, _WITH_FACTS = 7, 8, 9
+_WITH_KEYS, _WITH_LABELS, _WITH_FACTS, _WITH_FLEETS = 7, 8, 9, 10
 _STEPS = {1: _chain_the_rows, 2: _add_traces, 3: _add_seals, 4: _add_inbox, 5: _index_the_folders}

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from ...databases.database import Database, Expression, GuardedUpdate, Statement, exists, insert, update
-from ...databases.schema import IS_OWNED, WAITS
+from ...databases.schema import IS_OWNED, LAST_COMMIT, WAITS
 from ...errors import GuardFailed, StoreError
 from ...process.clock import format_time
 from ...process.crashpoints import reach
@@ -221,7 +221,7 @@ class WorkerClaims:
             now = self._database.now()
             columns["wake_at"] = make_wake_at(status or claimed.status, wake_at, answered, now)
         if status:
-            columns["status"] = status
+            columns |= {"status": status, "updated_at": Expression(LAST_COMMIT)}
         mine = {"session_id": claimed.session_id, "owner": self.profile.id}
         landed = exists("heads", {"session_id": claimed.session_id, "owner": ""})
         reach("hand_back_before_commit")

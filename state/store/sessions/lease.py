@@ -170,7 +170,8 @@ class Claim:
             return make_head_update(self.session_id, was, columns, now)
         mine = {"session_id": self.session_id}
         return GuardedUpdate(
-            self._insertion({**mine, "title": self.title, **columns}), exists("heads", {**mine, **now})
+            self._insertion({**mine, "title": self.title, "updated_at": columns["committed_at"], **columns}),
+            exists("heads", {**mine, **now}),
         )
 
     def _insertion(self, columns: Mapping[str, Any]) -> Statement:

@@ -11,12 +11,12 @@ from itertools import islice
 from typing import Any, ClassVar, Protocol, cast
 
 from ...databases.database import Database, Statement
-from ...databases.schema import make_folder_start, make_index_key, make_label_keys
+from ...databases.schema import CHANGED_AT, make_folder_start, make_index_key, make_label_keys
 from ...errors import ConfigError, StoreError
 from ...process.identity import is_process_gone
 
 _SELECT = (
-    "SELECT s.id, h.title, s.settings, h.status, s.created_at, h.updated_at, h.last_seq, s.parent_id,"
+    f"SELECT s.id, h.title, s.settings, h.status, s.created_at, {CHANGED_AT}, h.last_seq, s.parent_id,"
     " s.parent_seq, h.owner, COALESCE(w.lease_until, h.lease_until), h.wake_at, s.parent_session,"
     " s.parent_sequence, s.parent_call FROM sessions s JOIN heads h ON h.session_id = s.id"
     " LEFT JOIN workers w ON w.id = h.owner"
@@ -234,6 +234,12 @@ _RUNNING, _AT_REST = "status = 'running'", "status <> 'running'"
 """These are exactly the conditions of the indexes. Few sessions run, and their time changes with every
 commit.
 """
+_HEADS = {
+    _RUNNING: "(SELECT h.session_id, h.tenant, h.title, h.status, h.folder, h.app, h.app_user,"
+    f" {CHANGED_AT} AS updated_at FROM heads h) heads",
+    _AT_REST: "heads",
+}
+"""The heads of the sessions in each condition, as filters know their columns."""
 _FIRST_PAGE, _NEXT_PAGES = 20, 100
 
 
@@ -242,7 +248,7 @@ def _list_with_status(
 ) -> Iterator[SessionSummary]:
     """Yield the sessions with one of the two conditions of status, newest first, page by page."""
     where, values = ("1 = 1", ()) if selected is None else selected.condition
-    chosen = f"SELECT session_id FROM heads WHERE tenant = ? AND {status} AND {where}"
+    chosen = f"SELECT session_id FROM {_HEADS[status]} WHERE tenant = ? AND {status} AND {where}"
     last: Sequence[Any] = ()
     most = _FIRST_PAGE
     while True:
@@ -250,7 +256,7 @@ def _list_with_status(
         rows = database.query(
             f"{_SELECT} WHERE h.session_id IN (SELECT session_id FROM"
             f" ({chosen}{place} ORDER BY updated_at DESC, session_id DESC LIMIT {most}) page)"
-            " AND s.tenant = ? ORDER BY h.updated_at DESC, h.session_id DESC",
+            f" AND s.tenant = ? ORDER BY {CHANGED_AT} DESC, h.session_id DESC",
             (tenant, *values, *last[:1], *last, tenant),
         )
         now = database.now()

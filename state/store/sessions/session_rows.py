@@ -22,7 +22,7 @@ from ...databases.database import (
     insert_tags,
     update,
 )
-from ...databases.schema import SESSION_TABLES, TITLE_START_CHARS, make_label_keys
+from ...databases.schema import CHANGED_AT, SESSION_TABLES, TITLE_START_CHARS, make_label_keys
 from ...errors import GuardFailed, SessionHasFork, SessionNotFound, StoreError, UsageError
 from ...process.clock import format_time, now
 from ...process.identity import is_process_gone, is_process_here
@@ -82,7 +82,7 @@ class Head(NamedTuple):
 
 _HEAD = (
     "SELECT h.owner, h.epoch, COALESCE(w.lease_until, h.lease_until), h.last_seq, h.records, h.chain,"
-    " h.status, h.title, h.updated_at FROM heads h LEFT JOIN workers w ON w.id = h.owner"
+    f" h.status, h.title, {CHANGED_AT} FROM heads h LEFT JOIN workers w ON w.id = h.owner"
     " WHERE h.session_id = ?"
 )
 
@@ -333,7 +333,7 @@ class SessionIndex:
         }[way]
         rows = self._database.query(
             "SELECT h.session_id, s.parent_session FROM heads h JOIN sessions s ON s.id = h.session_id"
-            f" WHERE s.tenant = ? AND {where} ORDER BY h.updated_at DESC",
+            f" WHERE s.tenant = ? AND {where} ORDER BY {CHANGED_AT} DESC",
             (self._tenant, *values),
         )
         if way != "start":
@@ -480,7 +480,7 @@ def list_due_runs(database: Database, tenant: str, now: datetime | None = None) 
         " WHERE s.tenant = ? AND h.last_seq >= 0"
         # The extension that began a session without a call goes on with it.
         " AND (s.parent_session IS NULL OR s.parent_call <> '')"
-        " AND (h.status = 'running' OR (h.wake_at <> '' AND h.wake_at <= ?)) ORDER BY h.updated_at, s.id",
+        f" AND (h.status = 'running' OR (h.wake_at <> '' AND h.wake_at <= ?)) ORDER BY {CHANGED_AT}, s.id",
         (tenant, format_time(now := now or database.now())),
     )
     due = {row[0] for row in rows}

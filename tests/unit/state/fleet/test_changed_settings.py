@@ -82,7 +82,7 @@ ROWS = {
 NOT_SEALED = {
     "sessions": {"id", "created_at"},
     "heads": {"session_id", "title", "status", "updated_at", "wake_at", "last_seq", "records", "chain",
-              "owner", "epoch", "lease_until", "asked", "attempts"},
+              "owner", "epoch", "lease_until", "asked", "attempts", "committed_at"},
 }  # fmt: skip
 """What every process may change, such as a title, and what the chain, its seals and the lease cover."""
 

@@ -70,6 +70,16 @@ def test_a_session_that_an_older_version_made_meanwhile_is_found(store: Store) -
     assert store.sessions(cwd="/other") == []
 
 
+def test_a_running_session_is_listed_by_its_last_commit(store: Store) -> None:
+    for minute, (session_id, status) in enumerate((("s1", "running"), ("s2", "done"), ("s3", "running"))):
+        made(store, session_id, minute, status=status)
+    committed = "2026-01-01T00:05:00.000+00:00"
+    store.database.commit([("UPDATE heads SET committed_at = ? WHERE session_id = 's1'", (committed,))])
+    assert [one.id for one in store.sessions()] == ["s1", "s3", "s2"]
+    assert [one.id for one in store.newest_sessions(LabelFilter(since=committed))] == ["s1"]
+    assert store.index.summary("s1").updated_at == store.index.head("s1").updated_at == committed
+
+
 def labelled(store: Store, session_id: str, minute: int, status: str = "done", **labels: Any) -> None:
     """Make a session with labels that was used in this minute."""
     store.index.create(session_id, settings().model_copy(update=labels), "a title")
