@@ -60,6 +60,7 @@ class DoctorCommand(Command):
     HOME = "doctor.check_installation"
     EXAMPLES = (
         ("sandbur doctor --online", "sends each model a small request, and prints its cost"),
+        ("sandbur doctor --full", "checks every session, however many there are"),
         ("sandbur doctor --reindex", "rebuilds damaged indexes of the store"),
         ("sandbur doctor --json", "for a program"),
     )
@@ -71,6 +72,7 @@ class DoctorCommand(Command):
         type=amount,
         metavar="SECONDS",
     )
+    full: bool = switch("--full", "check every session, not only those that changed last")
     reindex: bool = switch("--reindex", "rebuild the indexes of the store first; no record is changed")
     json: bool = switch("--json", "JSON on stdout")
 

@@ -66,7 +66,7 @@ async def _findings(command: DoctorCommand) -> AsyncIterator[Finding]:
     if command.online:
         for finding in await answers(settings, command.timeout_s):
             yield finding
-    for finding in store_findings(settings, command.reindex):
+    for finding in store_findings(settings, command.reindex, command.full):
         yield finding
 
 

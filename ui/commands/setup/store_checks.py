@@ -11,8 +11,15 @@ from pathlib import Path
 from ....actions.workspace.paths import format_count, format_size
 from ....agent.config.settings import Settings
 from ....agent.runtime.cleanup import size_of, strays
+from ....state.databases.database import Database
 from ....state.errors import SandburError
-from ....state.maintenance.damaged_rows import DamagedRow, find_damaged_rows
+from ....state.maintenance.damaged_rows import DamagedRow, find_damaged_rows, find_damaged_rows_of
+from ....state.maintenance.recent import (
+    ChosenSessions,
+    choose_every_session,
+    choose_recent_sessions,
+    list_session_ids,
+)
 from ....state.maintenance.verify import Breach, audit_all
 from ....state.maintenance.writing_check import try_room
 from ....state.store.seals import find_key, key_path, name_maker
@@ -31,48 +38,72 @@ _MOST_NAMED = 5
 _SQLITE = "sqlite:///"
 
 
-def store_findings(settings: Settings, reindexes: bool = False) -> Iterator[Finding]:
-    """Check the store. Only its indexes are changed, and only if `reindexes` is true."""
+def store_findings(settings: Settings, reindexes: bool = False, is_full: bool = False) -> Iterator[Finding]:
+    """Check the store. Only its indexes are changed, and only if `reindexes` is true.
+
+    Of a large store, only what changed last is checked, unless `is_full` is true.
+    """
     try:
         store = Store.open(settings.store, settings.tenant, tell_notice, home=settings.home)
         try:
             if reindexes:
                 store.database.reindex()
-            yield from _store_findings(store, settings)
+            yield from _store_findings(store, settings, is_full)
         finally:
             store.close()
     except SandburError as error:
         yield Finding("bad", "store", error.message, error.hint)
 
 
-def _store_findings(store: Store, settings: Settings) -> Iterator[Finding]:
-    problems = store.database.find_problems()
+def _store_findings(store: Store, settings: Settings, is_full: bool) -> Iterator[Finding]:
+    choose = choose_every_session if is_full else choose_recent_sessions
+    chosen = choose(store.database, store.tenant)
+    is_whole = not chosen.left_out
+    is_file = settings.store.startswith(_SQLITE)
+    # Of a file, this reads every page; of a server, the names of its tables.
+    problems = store.database.find_problems() if is_whole or not is_file else []
     if problems and (indexes := store.database.find_damaged_indexes()):
         detail = f"{', '.join(indexes)}: damaged; the records can still be read"
         yield Finding("bad", "index", detail, "sandbur doctor --reindex")
     else:
         for problem in problems[:_MOST_NAMED]:
             yield Finding("bad", "store", problem, "sandbur sessions verify")
-    sessions = {summary.id: summary.parent_id for summary in store.sessions()}
-    count = format_count(len(sessions), "session")
+    count = format_count(len(chosen.parents) + chosen.left_out, "session")
     with exit_on_signals():
         damaged = [
-            *_records(store, sessions, shows_progress=not settings.plain),
-            *_row_findings(find_damaged_rows(store.database)),
+            *_records(store, chosen.parents, shows_progress=not settings.plain),
+            *_row_findings(_find_rows(store.database, chosen, is_whole)),
             *_moved_sessions(store),
             *_changed_limits(store),
         ]
     unwritable = list(_check_writing(store, settings))
-    verdict = "cannot be written" if unwritable else "intact"
+    intact = "intact" if is_whole else "intact as far as it was checked"
+    verdict = "cannot be written" if unwritable else intact
     verdict = "damaged" if problems or any(f.verdict == "bad" for f in damaged) else verdict
-    yield Finding("good" if verdict == "intact" else "bad", "store", f"{store.name}, {count}, {verdict}")
+    yield Finding("good" if verdict == intact else "bad", "store", f"{store.name}, {count}, {verdict}")
+    if not is_whole:
+        yield _left_out(chosen, is_file)
     yield from damaged
     yield _key(settings)
     yield from unwritable
     yield from _dead_runs(store)
-    if settings.store.startswith(_SQLITE):
+    if is_file:
         yield from _rights(Path(settings.store.removeprefix(_SQLITE)))
-    yield from _find_leftovers(settings.home, sessions)
+    yield from _find_leftovers(settings.home, list_session_ids(store.database, store.tenant))
+
+
+def _left_out(chosen: ChosenSessions, is_file: bool) -> Finding:
+    checked = format_count(len(chosen.parents), "session")
+    rest = ", the rows of no session and the pages of the file" if is_file else " and the rows of no session"
+    detail = f"only the {checked} that changed last were checked, not {chosen.left_out:,} others{rest}"
+    return Finding("note", "not checked", detail, "sandbur doctor --full")
+
+
+def _find_rows(database: Database, chosen: ChosenSessions, is_whole: bool) -> Iterator[DamagedRow]:
+    """Yield the damaged rows outside of hash chains: all of them, or those of the chosen sessions."""
+    if is_whole:
+        return find_damaged_rows(database)
+    return (row for session_id in chosen.parents for row in find_damaged_rows_of(database, session_id))
 
 
 def _moved_sessions(store: Store) -> Iterator[Finding]:
@@ -88,7 +119,7 @@ def _changed_limits(store: Store) -> Iterator[Finding]:
 
 
 def _records(store: Store, parents: Mapping[str, str | None], shows_progress: bool) -> Iterator[Finding]:
-    """Verify every session, as `sessions verify` does."""
+    """Verify sessions, as `sessions verify` does."""
     with ProgressLine("Checking session", len(parents), is_wanted=shows_progress) as progress:
         for number, (session_id, breaches) in enumerate(audit_all(store.database, parents), 1):
             progress.show(number)

@@ -18,6 +18,7 @@ from support.stores.databases import SERVERS, fresh_url
 from support.stores.tampering import add_behind
 from support.tools.small_disk import fill, mount_small_disk, needs_root
 
+from sandbur.state.session import SessionSettings
 from sandbur.state.store.store import Store
 
 FIX = " " * 18
@@ -60,6 +61,27 @@ def test_one_changed_letter_in_a_message_is_found(command: Command) -> None:
     assert ended.code == 1
     assert f"{session_id[:8]}: record 1, message 0/0: is not what was written" in ended.out
     assert "1 session, damaged" in ended.out
+
+
+def test_of_many_sessions_those_that_changed_last_are_checked_unless_all_are_asked_for(
+    command: Command,
+) -> None:
+    store = Store.open(f"sqlite:///{command.folder}/data/sandbur.db", home=command.folder / "data")
+    store.index.create("old", SessionSettings(model="m", cwd="/"))
+    store.database.commit([("UPDATE heads SET updated_at = '2020'", ())])
+    for number in range(501):
+        store.index.create(f"s{number}", SessionSettings(model="m", cwd="/"))
+    store.close()
+    change(command, "UPDATE traces SET body = '{}' WHERE session_id = 'old'")
+    ended = command.run("doctor")
+    assert ended.code == 0, ended.out
+    assert "502 sessions, intact as far as it was checked" in ended.out
+    rest = (
+        "only the 500 sessions that changed last were checked, not 2 others, the rows of no session and the"
+    )
+    assert f"{rest} the pages of the file\n{FIX}sandbur doctor --full\n" in ended.out
+    ended = command.run("doctor", "--full")
+    assert (ended.code, "old: " in ended.out, "502 sessions, damaged" in ended.out) == (1, True, True)
 
 
 def test_what_was_set_aside_is_told_and_no_failure(command: Command) -> None:
