@@ -58,19 +58,21 @@ async def create_session(
     return session.id
 
 
-async def send_message(store: Store, session_id: str, content: UserContent) -> WaitingMessage:
+async def send_message(
+    store: Store, session_id: str, content: UserContent, also: Sequence[Statement] = ()
+) -> WaitingMessage:
     """Store a message, a text or texts and files, and make its session wait for a worker, in one transaction.
 
     If the session runs, the message is its next one. If a person has to decide about a call, it comes after
-    that. Raises `UsageError` for an empty message, a command, and a session that no worker can run, and
-    `SessionNotFound`.
+    that. The statements `also` are in the same transaction. Raises `UsageError` for an empty message, a
+    command, and a session that no worker can run, and `SessionNotFound`.
     """
     settings, _ = await store.database.offload(partial(store.open_settings, session_id))
     lane = _require_lane(store, session_id, settings)
 
     def ask(newest: int) -> list[Statement]:
         asking = ask_for_run(session_id, newest, lane, store.database.now())
-        return [asking, *store.database.notify(CHANNEL)]
+        return [asking, *also, *store.database.notify(CHANNEL)]
 
     masker = masker_for(os.environ, Path(settings.cwd))
     (message,) = await leave_messages(store.inbox(session_id), masker, "queue", content, also=ask)

@@ -24,6 +24,7 @@ from ...state.calls import CallDecision
 from ...state.conversation.attachments import AttachedFile
 from ...state.conversation.content import format_attachment_size
 from ...state.conversation.messages import UserContent
+from ...state.databases.database import Statement
 from ...state.errors import SandburError, SessionHeld, SessionParked, UsageError
 from ...state.store.sessions.lease import make_held_error
 from ...state.store.sessions.record_feed import load_newest_run
@@ -111,9 +112,12 @@ class SessionRunner:
         agent = self.find_agent(name)
         await create_session(store, name, agent, session_id, labels=labels, instructions=instructions)
 
-    async def send(self, store: Store, session_id: str, content: UserContent) -> None:
+    async def send(
+        self, store: Store, session_id: str, content: UserContent, also: Sequence[Statement] = ()
+    ) -> None:
         """Store a message and run the session. The message is in the store when this returns.
 
+        The statements `also` are in the same commit.
         Raises `UsageError` for files that are too large together, or that the session's model cannot take.
         """
         await self.require_worker()
@@ -122,7 +126,7 @@ class SessionRunner:
             _require_small(content)
             async with self._open(store, session_id) as runtime:
                 await store.database.offload(lambda: runtime.require_readable(session_id, content))
-        await send_message(store, session_id, content)
+        await send_message(store, session_id, content, also)
         self._worker.hint()
 
     async def steer(self, store: Store, session_id: str, text: str) -> None:

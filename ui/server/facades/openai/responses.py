@@ -20,10 +20,12 @@ from ...answers import JsonAnswer, RequestRefused
 from ...routes.route import ApiRequest
 from .chat_completions import make_tags, require_model
 from .contents import SentConversation, read_conversation
-from .conversations import ENDED, AnswerPlace, begin, is_sent_again, make_digester, send
+from .conversation_digests import make_digester
+from .conversations import AnswerPlace, Conversation, is_sent_again, send
 from .forms import InputMessage, ResponseBody
 from .outcomes import make_outcome
 from .response_form import ResponseForm, parse_response_id
+from .stored_histories import ENDED
 from .turn_follower import WAITING, TurnFollower
 from .turn_response import TurnResponse
 from .turns import StoredTurn, read_turns_after, read_waiting_turns
@@ -41,7 +43,7 @@ async def create_response(request: ApiRequest) -> Response:
     async with service.lock_conversations(request.who.tenant):
         if body.previous_response_id is None:
             tags = (f"{_INSTRUCTIONS}{_digest(sent.instructions)}", *make_tags(body.metadata))
-            place = await begin(request, agent, body.user or "", tags, sent)
+            place = await Conversation(request, agent, body.user or "", tags, sent).begin()
         else:
             place = await _continue(request, body.previous_response_id, agent, sent)
         follower = None if body.background and not body.stream else TurnFollower(request, place)
