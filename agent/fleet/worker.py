@@ -124,6 +124,16 @@ class Worker:
             self._is_draining = True
             await run_to_end(self._end(stop_listening))
 
+    async def create_session(
+        self, tenant: str, name: str, session_id: str, labels: Mapping[str, Any], instructions: str = ""
+    ) -> None:
+        """Store a new session of an agent of this worker, for a message that comes at once.
+
+        It stays open for its first run, if this worker claims it soon. Raises `UsageError` for an id that
+        exists.
+        """
+        await self._sessions.create(tenant, name, session_id, labels, instructions)
+
     async def drain(self) -> None:
         """Claim nothing more, interrupt the runs and hand all sessions back; `run` then returns.
 

@@ -35,7 +35,7 @@ async def create_session(request: ApiRequest) -> forms.AcceptedAnswer:
     if await request.store.database.offload(lambda: request.store.index.exists(session_id)):
         # All tenants share the ids, so the answer does not depend on the tenant that has it.
         raise RequestRefused(409, "taken", "This id is taken.", "Choose another id, or none.")
-    await runner.create(request.store, name, session_id, labels)
+    await runner.create(request.store, name, session_id, labels, is_sent_to=content is not None)
     if content is not None:
         await runner.send(request.store, session_id, content)
     return forms.AcceptedAnswer(session_id=session_id, last_event_id=None)
