@@ -205,11 +205,9 @@ class Runtime:
         self, session_id: str, session: SessionSettings, definition: Definition, deps: Any, stores: bool
     ) -> Session:
         """Open a new session; raises `ConfigError` if the model of the configuration does not fit."""
-        new_state = ApplicationState(execution_mode=self.settings.mode)
+        state = ApplicationState(execution_mode=self.settings.mode)
         try:
-            return await self._assembly.session(
-                session_id, session, new_state, definition, True, deps, stores
-            )
+            return await self._assembly.session(session_id, session, state, definition, True, deps, stores)
         except UsageError as error:
             is_named = self.overrides.get("model") is not None or self.settings.model is None
             if is_named or isinstance(error, UnknownTool):
