@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 from ...actions.ports import ModelRequest, Reply
@@ -49,7 +50,7 @@ class SharedBudget(Middleware):
 
     def __init__(self, database: Database, model: str) -> None:
         """`model` is the name of the model: `provider/model`."""
-        self._budgets = BudgetRows(database)
+        self._database, self._budgets = database, BudgetRows(database)
         self._names = (model, model.partition("/")[0])
         self._name, self._looks_at = "", 0.0
 
@@ -67,7 +68,7 @@ class SharedBudget(Middleware):
     async def _find(self) -> str:
         """Return the name of the budget; empty if there is none. A new budget counts after a moment."""
         if time.monotonic() >= self._looks_at:
-            self._name = await asyncio.to_thread(self._budgets.find, *self._names)
+            self._name = await self._database.offload(partial(self._budgets.find, *self._names))
             self._looks_at = time.monotonic() + _KNOWN_S
         return self._name
 

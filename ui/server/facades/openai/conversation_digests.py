@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .....agent.session.secrets import masker_for
+from .....agent.session.secrets import SecretMasker, masker_for
 from .....state.conversation.messages import UserContent, encodable
 from .contents import SentConversation
 from .turns import digest_content, squeeze
@@ -24,7 +24,7 @@ class DigestedConversation:
     asked: tuple[str, ...]
     """The digests of the messages of the user, the new one last."""
     answers: tuple[str, ...]
-    cwd: str
+    masker: SecretMasker
 
     @property
     def opening(self) -> str:
@@ -38,8 +38,7 @@ class DigestedConversation:
 
     def digest_answered(self, answer: str) -> str:
         """Return the digest of the conversation with this answer to the new message."""
-        masker = masker_for(os.environ, Path(self.cwd))
-        return self._digest((*self.answers, squeeze(masker.text(encodable(answer)))))
+        return self._digest((*self.answers, _normalize_answer(self.masker, answer)))
 
     def digest_turns(self, count: int) -> str:
         """Return a digest of the first turns, whoever's conversation it is."""
@@ -53,23 +52,26 @@ def digest_conversation(
     cwd: str, agent: str, user: str, sent: SentConversation, kind: str
 ) -> DigestedConversation:
     """Return a conversation by its digests, without secrets, as the store has it."""
-    masker, digest = masker_for(os.environ, Path(cwd)), make_digester(cwd)
-    asked = (*(digest(turn.content) for turn in sent.turns), digest(sent.message))
-    answers = tuple(squeeze(masker.text(encodable(turn.answer))) for turn in sent.turns)
-    return DigestedConversation((kind, agent, user, sent.instructions), asked, answers, cwd)
-
-
-def make_digester(cwd: str) -> Callable[[UserContent], str]:
-    """Return a function that digests a message as the store has it: without secrets."""
     masker = masker_for(os.environ, Path(cwd))
+    messages = (*(turn.content for turn in sent.turns), sent.message)
+    asked = tuple(_digest_message(masker, message) for message in messages)
+    answers = tuple(_normalize_answer(masker, turn.answer) for turn in sent.turns)
+    return DigestedConversation((kind, agent, user, sent.instructions), asked, answers, masker)
 
-    def digest(content: UserContent) -> str:
-        parts = (content,) if isinstance(content, str) else content
-        return digest_content(
-            [masker.text(encodable(part)) if isinstance(part, str) else part for part in parts]
-        )
 
-    return digest
+def digest_message(cwd: str, content: UserContent) -> str:
+    """Return the digest of a message as the store has it: without secrets."""
+    return _digest_message(masker_for(os.environ, Path(cwd)), content)
+
+
+def _digest_message(masker: SecretMasker, content: UserContent) -> str:
+    parts = (content,) if isinstance(content, str) else content
+    return digest_content([masker.text(encodable(part)) if isinstance(part, str) else part for part in parts])
+
+
+def _normalize_answer(masker: SecretMasker, text: str) -> str:
+    """Return an answer as it is compared: without secrets, with one space between words."""
+    return squeeze(masker.text(encodable(text)))
 
 
 def _digest_json(values: Sequence[object]) -> str:

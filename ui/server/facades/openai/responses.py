@@ -13,14 +13,13 @@ from functools import partial
 from starlette.responses import Response
 
 from .....agent.history.time_travel.branches import branch
-from .....state.conversation.messages import UserContent
 from .....state.errors import SessionNotFound, UsageError
 from .....state.session import SessionSettings
 from ...answers import JsonAnswer, RequestRefused
 from ...routes.route import ApiRequest
 from .chat_completions import make_tags, require_model
 from .contents import SentConversation, read_conversation
-from .conversation_digests import make_digester
+from .conversation_digests import digest_message
 from .conversations import AnswerPlace, Conversation, is_sent_again, send
 from .forms import InputMessage, ResponseBody
 from .outcomes import make_outcome
@@ -120,7 +119,7 @@ async def _continue(request: ApiRequest, previous: str, agent: str, sent: SentCo
         turns += await request.store.database.offload(read)
     turn, *others = turns
     if others:
-        digest = await request.store.database.offload(lambda: _digest_message(request, sent.message))
+        digest = digest_message(request.service.cwd, sent.message)
         if await is_sent_again(request, place.session_id, others[0], digest):
             return AnswerPlace(place.session_id, others[0].before_row)
         if turn.status not in ENDED:
@@ -130,10 +129,6 @@ async def _continue(request: ApiRequest, previous: str, agent: str, sent: SentCo
     if not turn.status:
         raise RequestRefused(409, "not_ended", "The previous response is still in progress.")
     return await send(request, place.session_id, sent.message)
-
-
-def _digest_message(request: ApiRequest, message: UserContent) -> str:
-    return make_digester(request.service.cwd)(message)
 
 
 async def _require_same_session(
