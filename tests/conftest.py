@@ -42,6 +42,7 @@ ON_EVERY_DATABASE = (
     "test_message_search",
     "test_session_search",
     "test_claims",
+    "test_conversation_ends",
     "test_deaths",
     "test_workload",
     "test_worker",

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...state.conversation.messages import UserContent, encodable
+from ...state.conversation.messages import UserContent
 from ...state.databases.database import Statement
 from ...state.errors import UsageError
 from ...state.session import SessionSettings, WaitingMessage
@@ -42,15 +42,10 @@ async def create_session(
     Raises `UsageError` for an id that exists.
     """
     placed = {"needs": check_needs(needs), "priority": check_priority(priority)}
+    own = {**(labels or {}), **placed}
     runtime = open_runtime(agent, name, store, os.environ if env is None else env)
     try:
-        session = await runtime.create(session_id, labels={**(labels or {}), **placed})
-        settings = session.settings
-        if instructions:
-            more = masker_for(os.environ, Path(settings.cwd)).text(encodable(instructions))
-            prompt = "\n\n".join(filter(None, (settings.system_prompt, more)))
-            settings = settings.model_copy(update={"system_prompt": prompt})
-        await store.database.offload(partial(store.index.create, session.id, settings))
+        session = await runtime.create(session_id, labels=own, instructions=instructions, stores=True)
         await runtime.let_go(session)
     finally:
         await runtime.aclose(closes_store=False)
@@ -58,19 +53,32 @@ async def create_session(
     return session.id
 
 
-async def send_message(store: Store, session_id: str, content: UserContent) -> WaitingMessage:
+async def send_message(
+    store: Store, session_id: str, content: UserContent, also: Sequence[Statement] = ()
+) -> WaitingMessage:
     """Store a message, a text or texts and files, and make its session wait for a worker, in one transaction.
 
     If the session runs, the message is its next one. If a person has to decide about a call, it comes after
-    that. Raises `UsageError` for an empty message, a command, and a session that no worker can run, and
-    `SessionNotFound`.
+    that. The statements `also` are in the same transaction. Raises `UsageError` for an empty message, a
+    command, and a session that no worker can run, and `SessionNotFound`.
     """
     settings, _ = await store.database.offload(partial(store.open_settings, session_id))
+    return await store_message(store, session_id, settings, content, also)
+
+
+async def store_message(
+    store: Store,
+    session_id: str,
+    settings: SessionSettings,
+    content: UserContent,
+    also: Sequence[Statement] = (),
+) -> WaitingMessage:
+    """Do what `send_message` does, with the settings of the session."""
     lane = _require_lane(store, session_id, settings)
 
     def ask(newest: int) -> list[Statement]:
         asking = ask_for_run(session_id, newest, lane, store.database.now())
-        return [asking, *store.database.notify(CHANNEL)]
+        return [asking, *also, *store.database.notify(CHANNEL)]
 
     masker = masker_for(os.environ, Path(settings.cwd))
     (message,) = await leave_messages(store.inbox(session_id), masker, "queue", content, also=ask)

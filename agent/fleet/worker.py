@@ -124,6 +124,16 @@ class Worker:
             self._is_draining = True
             await run_to_end(self._end(stop_listening))
 
+    async def create_session(
+        self, tenant: str, name: str, session_id: str, labels: Mapping[str, Any], instructions: str = ""
+    ) -> None:
+        """Store a new session of an agent of this worker, for a message that comes at once.
+
+        It stays open for its first run, if this worker claims it soon. Raises `UsageError` for an id that
+        exists.
+        """
+        await self._sessions.create(tenant, name, session_id, labels, instructions)
+
     async def drain(self) -> None:
         """Claim nothing more, interrupt the runs and hand all sessions back; `run` then returns.
 
@@ -172,7 +182,7 @@ class Worker:
         if not running:
             return
         with suppress(StoreError):
-            for session_id in await _run_in_thread(partial(self._claims.find_stopped, running)):
+            for session_id in await self._store.database.offload(partial(self._claims.find_stopped, running)):
                 if session_id not in self._interrupted:
                     task = asyncio.ensure_future(self._interrupt_asked(session_id))
                     self._tasks.add(task)
@@ -189,7 +199,7 @@ class Worker:
         self._noticed_quotas = set(self._claims.changed_quotas)
 
     async def _tell_of_held_back(self) -> None:
-        for tenant, count in (await _run_in_thread(self._claims.count_held_back)).items():
+        for tenant, count in (await self._store.database.offload(self._claims.count_held_back)).items():
             many = "1 session" if count == 1 else f"{count} sessions"
             self._on_notice(f"The quota of tenant {tenant or 'default'} holds {many} back.")
 
@@ -199,7 +209,8 @@ class Worker:
         Nothing is claimed beside a session that may kill its process.
         """
         free = self.profile.concurrency - len(self._running)
-        if free < 1 or await _run_in_thread(partial(self._isolation.is_needed, self._running)):
+        offload = self._store.database.offload
+        if free < 1 or await offload(partial(self._isolation.is_needed, self._running)):
             return False
         claimed: list[Claimed] = []
         try:
@@ -224,7 +235,7 @@ class Worker:
         process, it is returned alone, and the others are handed back.
         """
         try:
-            sorted_out = await _run_in_thread(partial(self._isolation.sort_out, claimed))
+            sorted_out = await self._store.database.offload(partial(self._isolation.sort_out, claimed))
         except StoreError as error:
             self._on_notice(f"Nothing is known about deaths: {error.message}")
             return claimed
@@ -415,8 +426,9 @@ async def _next_message(session: AgentSession[Any], status: str) -> UserContent 
 
     A turn that a person interrupted ends with the next message.
     """
-    is_ended = status == "interrupted" and not await _run_in_thread(
-        partial(_is_decided, opened_session(session))
+    opened = opened_session(session)
+    is_ended = status == "interrupted" and not await opened.store.database.offload(
+        partial(_is_decided, opened)
     )
     return await session.next_queued() if _is_idle(session) or is_ended else None
 

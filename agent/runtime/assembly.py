@@ -115,15 +115,18 @@ class Assembly:
         definition: Definition,
         needs_model: bool = True,
         deps: Any = None,
+        stores: bool = False,
     ) -> Session:
-        """Open a session after its last step, or a new one with `new_state`. Without a model it cannot
-        run."""
+        """Open a session after its last step, or a new one with `new_state`. Without a model it cannot run.
+
+        `stores`: a new one is stored now, and not with its first message.
+        """
         async with AsyncExitStack() as undo:
             # Until the session exists, this object stands for what uses its tool sources.
             opening = object()
             undo.push_async_callback(self._sources.close, opening)
             session = await self._open(
-                opening, session_id, settings, new_state, definition, needs_model, deps
+                opening, session_id, settings, new_state, definition, needs_model, deps, stores
             )
             self._sources.hand_over(opening, session)
             return session
@@ -137,6 +140,7 @@ class Assembly:
         definition: Definition,
         needs_model: bool,
         deps: Any,
+        stores: bool,
     ) -> Session:
         settings = settings.model_copy(update={"catastrophic": self._settings.catastrophic})
         sandbox, notice = await self._confine(settings, session_id) if needs_model else (None, "")
@@ -153,6 +157,8 @@ class Assembly:
         settings = settings.model_copy(update={"own_tools": dict(equipped.own) or settings.own_tools})
         gate = SessionGate(gate_of := gates_of(self._settings, self._env, sandbox), settings)
         model = self.model_of(settings, definition, needs_model)
+        if stores:
+            await self._store.database.offload(partial(self._store.index.create, session_id, settings))
         toolbox = bind_callers(await self._with_files(session_id, equipped.toolbox))
         context.tools.update(toolbox)
         observers.add(stack, *parts.observers)

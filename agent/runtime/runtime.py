@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from ...actions.ports import UserInput
 from ...state.application import ApplicationState
-from ...state.conversation.messages import UserContent
+from ...state.conversation.messages import UserContent, encodable
 from ...state.errors import ConfigError, DamagedRecords, UnknownTool, UsageError, to_exhausted
 from ...state.process.temporaries import NOTES
 from ...state.session import InboxKind, OutputSchema, SessionSettings, WaitingMessage, check_session_id
@@ -162,12 +162,14 @@ class Runtime:
         variables: Mapping[str, str] | None = None,
         deps: Any = None,
         labels: Mapping[str, Any] | None = None,
+        instructions: str = "",
+        stores: bool = False,
     ) -> Session:
-        """Start a session. It is stored with its first message.
+        """Start a session. It is stored with its first message, or with `stores` at once.
 
-        If no model is available, raise `CredentialsError`, or use the demo model if `or_demo` is true.
-        `output_schema` and `variables` replace those of the agent and the settings. `deps` and `labels` are
-        those of a program.
+        If no model is available, raise `CredentialsError`, or use the demo model if `or_demo` is true. Of a
+        program are `deps` and `labels`. `output_schema` and `variables` replace those of the agent and the
+        settings; `instructions` follow its prompt.
         """
         await self._take_turns()
         definition = self._with_person(self._definition or PLAIN)
@@ -176,6 +178,7 @@ class Runtime:
         place = SessionPlace(session_id, self.settings.cwd)
         system, more = await session_prompt(place, self.settings.add_dirs, self.env, definition)
         system, stored, prompt_notices = await self._extend_prompt(system, definition)
+        system = "\n\n".join(filter(None, (system, encodable(instructions))))
         masker = masker_for(self.env, self.settings.cwd)
         session = settings_of_session(self.settings, model, masker.text(system))
         own = {
@@ -193,18 +196,18 @@ class Runtime:
             raise UsageError(
                 f"A session {session_id} exists already.", f"Continue it with: sandbur -r {session_id}"
             )
-        opened = await self._open_new(session_id, session, definition, deps)
+        opened = await self._open_new(session_id, session, definition, deps, stores)
         opened.notices = (*self.settings.notices, *opened.notices, *notices, *more, *prompt_notices)
         await self._clear_up()
         return opened
 
     async def _open_new(
-        self, session_id: str, session: SessionSettings, definition: Definition, deps: Any
+        self, session_id: str, session: SessionSettings, definition: Definition, deps: Any, stores: bool
     ) -> Session:
         """Open a new session; raises `ConfigError` if the model of the configuration does not fit."""
-        new_state = ApplicationState(execution_mode=self.settings.mode)
+        state = ApplicationState(execution_mode=self.settings.mode)
         try:
-            return await self._assembly.session(session_id, session, new_state, definition, deps=deps)
+            return await self._assembly.session(session_id, session, state, definition, True, deps, stores)
         except UsageError as error:
             is_named = self.overrides.get("model") is not None or self.settings.model is None
             if is_named or isinstance(error, UnknownTool):

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from pathlib import Path
 from shlex import quote
@@ -101,7 +101,7 @@ class SecretMasker:
     ) -> None:
         """Take the environment, and the names `withheld` of variables that are secret in any case."""
         self.references = references
-        self._environment = tuple(_secrets(env.items(), False, withheld))
+        self._environment = _environment_secrets(tuple(env.items()), withheld)
         self._withheld = withheld
         self._cwd = cwd
         self._folder_seen: tuple[int, ...] = ()
@@ -230,6 +230,14 @@ def _display_key() -> bytes:
 def says_secret(name: str) -> bool:
     """Return whether a variable with this name is secret."""
     return _SECRET_NAME.search(name) is not None and _NO_SECRET_NAME.search(name) is None
+
+
+@lru_cache(maxsize=8)
+def _environment_secrets(
+    pairs: tuple[tuple[str, str], ...], withheld: frozenset[str]
+) -> tuple[tuple[str, str], ...]:
+    """Return the secrets of an environment. All sessions of a process have nearly the same one."""
+    return tuple(_secrets(pairs, False, withheld))
 
 
 def _secrets(

@@ -142,7 +142,9 @@ def list_sound_rows(
     after: Sequence[Any] = (),
 ) -> Iterator[tuple[Any, ...]]:
     """Yield rows like `list_rows`, without the quarantined ones."""
-    damaged = list_quarantined_places(database, session_id, table)
+    damaged: set[str] | None = None
     for row in list_rows(database, table, session_id, columns, condition, values, after):
+        if damaged is None:
+            damaged = list_quarantined_places(database, session_id, table)
         if not damaged or format_row_key(table, row) not in damaged:
             yield row

@@ -180,10 +180,12 @@ class StepFold:
 
     def steps(self, session_id: str, after: int = -1, last: int | None = None) -> Iterator[RecordedStep]:
         """Yield the steps of the session itself after step `after`, up to step `last`."""
-        damaged = list_quarantined_places(self._database, session_id, "steps")
         limit = _ALL if last is None else last
-        elsewhere = find_last_foreign_step(self._database, session_id)
+        damaged, elsewhere = set[str](), None
         for row in _step_rows(self._database, session_id, "seq <= ?", (limit,), (after,)):
+            if elsewhere is None:
+                damaged = list_quarantined_places(self._database, session_id, "steps")
+                elsewhere = find_last_foreign_step(self._database, session_id)
             if self._is_foreign and row.seq > elsewhere:
                 self._fields = void_approvals(self._fields)
             self._is_foreign = row.seq <= elsewhere

@@ -1,17 +1,36 @@
-"""Measures the memory of `sandbur serve`, idle and with 1,000 streams that get each event once."""
+"""Measures `sandbur serve`: sessions of one model call, and memory with 1,000 streams of the same events.
+
+A session counts the CPU time of the process that runs it, next to the same session of an `Agent` in a
+program. `again` is a chat completion whose first message many sessions had before.
+"""
 
 import asyncio
 import os
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from bench.figures import Rounds, tell
+from bench.served_turns import process_cpu_s
+from bench.sessions import tool_server
 from support.network.sandbur_server import RunningServer, serve
+
+from sandbur import Agent
 
 STREAMS = 1000
 MOST_IDLE_MB, MOST_BUSY_MB = 80, 200
+MOST_MS = 15
+KNOWN_OPENINGS = 50
+_HANDED_BACK_S = 0.05
+AGENT = """
+from sandbur import Agent
+
+agent = Agent("openai-chat/m", mode="yolo")
+"""
 
 
 def memory_mb(pid: int) -> float:
@@ -57,6 +76,65 @@ async def measure(server: RunningServer) -> None:
     assert is_once
     assert idle <= MOST_IDLE_MB
     assert busy <= MOST_BUSY_MB
+
+
+def begin_natively(server: RunningServer, text: str) -> None:
+    """Begin a session, and read its events up to the answer."""
+    answer = server.ask("POST", "/v1/sessions", {"message": text})
+    assert answer.status == 201, answer.body
+    with server.stream(answer.json["session_id"]) as events:
+        result = next(event for event in events if event.data.get("type") == "result")
+    assert result.data["status"] == "done", result
+
+
+def complete_chat(server: RunningServer, text: str) -> None:
+    body = {"model": "one_call:agent", "messages": [{"role": "user", "content": text}]}
+    answer = server.ask("POST", "/v1/chat/completions", body)
+    assert answer.status == 200, answer.body
+
+
+def time_session(server: RunningServer, ask: Callable[[RunningServer, str], None], text: str) -> float:
+    """Return the milliseconds of the processor that the server takes for a session."""
+    before = process_cpu_s(server.process.pid)
+    ask(server, text)
+    time.sleep(_HANDED_BACK_S)
+    return (process_cpu_s(server.process.pid) - before) * 1000
+
+
+def compare_sessions(server: RunningServer, env: dict[str, str], folder: Path, number: int) -> None:
+    async def run() -> None:
+        async with Agent("openai-chat/m", mode="yolo", env=env, cwd=folder) as agent:
+            for count, name in enumerate(rounds):
+                text = "the same" if name == "again" else f"message {count}"
+                if name == "program":
+                    began = time.process_time()
+                    assert (await agent.run(text)).text == "done"
+                    rounds.note((time.process_time() - began) * 1000)
+                else:
+                    ask = begin_natively if name == "sessions" else complete_chat
+                    rounds.note(await asyncio.to_thread(time_session, server, ask, text))
+
+    rounds = Rounds(("program", "sessions", "chat", "again"), number, warm_up=2)
+    for _ in range(KNOWN_OPENINGS):
+        complete_chat(server, "the same")
+    asyncio.run(run())
+    print(f"a session of one call in a program: CPU {rounds.median('program'):.1f} ms")
+    for name in ("sessions", "chat", "again"):
+        ratio = rounds.ratio(name, "program")
+        tell(f"one call served, {name}, CPU ({ratio:.2f} of a program)", rounds.median(name), MOST_MS, " ms")
+    against = "the first time"
+    tell("the same first message again, CPU", rounds.ratio("again", "chat"), 1.1, against=against)
+
+
+def measure_sessions(folder: Path, number: int) -> None:
+    (folder / "one_call.py").write_text(AGENT)
+    with tool_server() as models:
+        env = {"OPENAI_BASE_URL": f"{models}/one/0/20/v1", "OPENAI_API_KEY": "x"}
+        own = {**env, "HOME": str(folder), "SANDBUR_HOME": str(folder / "own")}
+        path = {"PYTHONPATH": f"{folder}:{Path(__file__).parents[2]}"}
+        flags = ("--agent", "one_call:agent", "--rate-limit", "100000")
+        with serve(folder / "home", *flags, env={**env, **path}) as server:
+            compare_sessions(server, own, folder, number)
 
 
 if __name__ == "__main__":

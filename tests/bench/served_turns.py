@@ -16,8 +16,8 @@ from support.network.sandbur_server import RunningServer, serve
 from sandbur import Agent, tool
 from sandbur.actions.ports.events import RunFinished
 
-TURNS = 50
-LIMIT = 1.15
+TURNS = 10
+LIMIT = 1.05
 MODULE = f'''
 from sandbur import Agent, tool
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ...actions.ports.events import Event
-from ...agent.fleet.messages import create_session, send_message
+from ...agent.fleet.messages import create_session, store_message
 from ...agent.fleet.worker import Worker
 from ...agent.fleet.worker_sessions import open_runtime
 from ...agent.runtime.runtime import Runtime
@@ -24,7 +24,9 @@ from ...state.calls import CallDecision
 from ...state.conversation.attachments import AttachedFile
 from ...state.conversation.content import format_attachment_size
 from ...state.conversation.messages import UserContent
+from ...state.databases.database import Statement
 from ...state.errors import SandburError, SessionHeld, SessionParked, UsageError
+from ...state.session import SessionSettings
 from ...state.store.sessions.lease import make_held_error
 from ...state.store.sessions.record_feed import load_newest_run
 from ...state.store.sessions.session_rows import list_due_runs
@@ -99,30 +101,42 @@ class SessionRunner:
         return agent
 
     async def create(
-        self, store: Store, name: str, session_id: str, labels: Mapping[str, Any], instructions: str = ""
+        self,
+        store: Store,
+        name: str,
+        session_id: str,
+        labels: Mapping[str, Any],
+        instructions: str = "",
+        is_sent_to: bool = True,
     ) -> None:
         """Store a new session without a message; raises `UsageError` if its id is taken.
 
-        `instructions` follow the system prompt of the agent.
+        `instructions` follow the system prompt of the agent. `is_sent_to`: its first message comes at once.
         """
         await self.require_worker()
         if await store.database.offload(lambda: store.index.exists(session_id)):
             raise UsageError("A session with this id exists already.", "Choose another id, or none.")
         agent = self.find_agent(name)
-        await create_session(store, name, agent, session_id, labels=labels, instructions=instructions)
+        if self._is_embedded and is_sent_to:
+            await self._worker.create_session(store.tenant, name, session_id, labels, instructions)
+        else:
+            await create_session(store, name, agent, session_id, labels=labels, instructions=instructions)
 
-    async def send(self, store: Store, session_id: str, content: UserContent) -> None:
+    async def send(
+        self, store: Store, session_id: str, content: UserContent, also: Sequence[Statement] = ()
+    ) -> None:
         """Store a message and run the session. The message is in the store when this returns.
 
+        The statements `also` are in the same commit.
         Raises `UsageError` for files that are too large together, or that the session's model cannot take.
         """
         await self.require_worker()
-        await self._require_agent(store, session_id)
+        settings = await self._require_agent(store, session_id)
         if not isinstance(content, str):
             _require_small(content)
             async with self._open(store, session_id) as runtime:
                 await store.database.offload(lambda: runtime.require_readable(session_id, content))
-        await send_message(store, session_id, content)
+        await store_message(store, session_id, settings, content, also)
         self._worker.hint()
 
     async def steer(self, store: Store, session_id: str, text: str) -> None:
@@ -181,16 +195,16 @@ class SessionRunner:
                 return
         raise SessionHeld("The session is running.", "Try again when its run has ended.")
 
-    async def _require_agent(self, store: Store, session_id: str) -> str:
-        """Return the name of a session's agent; raises `UsageError` if this server does not have it."""
+    async def _require_agent(self, store: Store, session_id: str) -> SessionSettings:
+        """Return the settings of a session; raises `UsageError` if this server does not have its agent."""
         settings, _ = await store.database.offload(lambda: store.open_settings(session_id))
         self.find_agent(settings.agent)
-        return settings.agent
+        return settings
 
     @asynccontextmanager
     async def _open(self, store: Store, session_id: str) -> AsyncGenerator[Runtime]:
         """Open a runtime with the agent of a session; raises `UsageError` if this server does not have it."""
-        name = await self._require_agent(store, session_id)
+        name = (await self._require_agent(store, session_id)).agent
         own = Store(store.database, store.url, store.tenant)
         runtime = open_runtime(self.find_agent(name), name, own, os.environ)
         try:

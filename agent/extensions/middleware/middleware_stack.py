@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -69,14 +70,22 @@ def _check(given: object) -> None:
 
 def _check_signature(middleware: Middleware, name: str) -> None:
     method: Callable[..., Any] = getattr(middleware, name)
-    try:
-        inspect.signature(method).bind(None, None)
-    except TypeError:
+    if not _takes_two(getattr(method, "__func__", None) or method, is_bound=inspect.ismethod(method)):
         what = "request" if name == "wrap_model_call" else "call"
         raise MiddlewareError(
             f"The method {name} of the middleware {name_of(middleware)} cannot be called with two arguments.",
             f"Declare it as: async def {name}(self, {what}, next)",
-        ) from None
+        )
+
+
+@lru_cache(maxsize=256)
+def _takes_two(function: Callable[..., Any], is_bound: bool) -> bool:
+    """Return whether a function can be called with two arguments, besides the object that it is bound to."""
+    try:
+        inspect.signature(function).bind(*[None] * (3 if is_bound else 2))
+    except TypeError:
+        return False
+    return True
 
 
 class MiddlewareStack(Observer):

@@ -127,7 +127,11 @@ class SqliteDatabase:
         return [(create_if_missing(table).format(**types), ()) for table in tables]
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        return self._wait_for_lock(lambda: self._query_or_scan(sql, parameters))
+        try:
+            return self._query(sql, parameters)
+        except (sqlite3.Error, UnicodeDecodeError):
+            # Most queries need neither a wait nor a search for the reason.
+            return self._wait_for_lock(lambda: self._query_or_scan(sql, parameters))
 
     def commit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
         self._wait_for_lock(lambda: self._commit(statements, guard))

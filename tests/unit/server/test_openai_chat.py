@@ -44,7 +44,7 @@ class Chat:
         self.client = client
         self.messages = [*messages]
         self.more = more
-        self.session_id = ""
+        self.session_id: str = ""
 
     def say(self, content: Any) -> str:
         self.messages.append({"role": "user", "content": content})

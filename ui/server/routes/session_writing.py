@@ -28,14 +28,14 @@ async def create_session(request: ApiRequest) -> forms.AcceptedAnswer:
     """Begin a session. With a message, its run starts."""
     wanted, runner = request.read_body(forms.NewSessionForm), request.service.runner
     session_id = wanted.session_id or str(uuid.uuid4())
-    content = None if wanted.message is None else await asyncio.to_thread(read_content, wanted.message)
+    content = None if wanted.message is None else await _read_message(wanted.message)
     name = wanted.agent or next(iter(request.service.agents))
     request.service.require_agent(name)
     labels = {"app": wanted.app, "user": wanted.user, "tags": tuple(wanted.tags)}
     if await request.store.database.offload(lambda: request.store.index.exists(session_id)):
         # All tenants share the ids, so the answer does not depend on the tenant that has it.
         raise RequestRefused(409, "taken", "This id is taken.", "Choose another id, or none.")
-    await runner.create(request.store, name, session_id, labels)
+    await runner.create(request.store, name, session_id, labels, is_sent_to=content is not None)
     if content is not None:
         await runner.send(request.store, session_id, content)
     return forms.AcceptedAnswer(session_id=session_id, last_event_id=None)
@@ -43,7 +43,7 @@ async def create_session(request: ApiRequest) -> forms.AcceptedAnswer:
 
 async def send_message(request: ApiRequest) -> forms.AcceptedAnswer:
     """Store a message; a run answers it, after those that wait already."""
-    content = await asyncio.to_thread(read_content, request.read_body(forms.NewMessageForm).content)
+    content = await _read_message(request.read_body(forms.NewMessageForm).content)
     accepted = await _accept(request)
     await request.service.runner.send(request.store, request.session_id, content)
     return accepted
@@ -126,6 +126,13 @@ async def delete_session(request: ApiRequest) -> forms.DeletedAnswer:
     # A client that has read the result of a run may ask before the run has given the session back.
     await request.service.runner.wait_until_free(request.session_id)
     return forms.DeletedAnswer(deleted=await store.database.offload(lambda: store.delete(request.session_id)))
+
+
+async def _read_message(content: str | Sequence[forms.TextBlockForm | forms.FileBlockForm]) -> UserContent:
+    """Return the content of a message, its files read in a thread; raises `UsageError` as `read_content`."""
+    return (
+        read_content(content) if isinstance(content, str) else await asyncio.to_thread(read_content, content)
+    )
 
 
 def read_content(content: str | Sequence[forms.TextBlockForm | forms.FileBlockForm]) -> UserContent:

@@ -14,7 +14,7 @@ from .....agent.sdk.agent import Agent
 from ...answers import JsonAnswer, RequestRefused
 from ...routes.route import ApiRequest
 from .contents import read_conversation
-from .conversations import AnswerPlace, pin
+from .conversations import AnswerPlace, Conversation
 from .errors import shape_error
 from .forms import ChatBody
 from .outcomes import TurnOutcome
@@ -58,14 +58,15 @@ async def complete_chat(request: ApiRequest) -> Response:
     """Send the newest message of a conversation to its session, and answer with what its run says."""
     body, service = request.read_body(ChatBody), request.service
     agent = require_model(request, body.model)
-    sent = read_conversation(body.messages)
+    tags, sent = make_tags(body.metadata), read_conversation(body.messages)
+    conversation = Conversation(request, agent, body.user or "", tags, sent)
     service.require_stream_place()
     async with service.lock_conversations(request.who.tenant):
-        place = await pin(request, agent, body.user or "", make_tags(body.metadata), sent)
+        place = await conversation.pin()
         follower = TurnFollower(request, place)
     with_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
     form = ChatForm(body.model, place, with_usage)
-    return TurnResponse(follower, form, request.base_url, bool(body.stream))
+    return TurnResponse(follower, form, request.base_url, bool(body.stream), conversation.note_answer)
 
 
 class ChatForm:

@@ -1,35 +1,35 @@
 """Finds the session of a conversation that a client sends again as a whole, and stores its new message there.
 
-No table maps conversations to sessions: the histories in the store are compared with what the client sent.
+Each answer is stored as a tag of its session, a digest of the conversation up to it: one look-up finds it.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import uuid
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 
 from .....agent.history.time_travel.branches import branch
-from .....agent.sdk.stored_sessions import SessionInfo, SessionQuery, list_sessions
-from .....agent.session.secrets import masker_for
-from .....state.conversation.messages import UserContent, encodable
+from .....state.conversation.messages import UserContent
+from .....state.databases.database import Statement
+from .....state.errors import SessionNotFound, StoreError
+from .....state.store.sessions.conversation_ends import (
+    ConversationEnd,
+    find_earlier_ends,
+    find_newest_ends,
+    list_working,
+)
 from .....state.store.store import Store
 from ...routes.route import ApiRequest
 from .contents import SentConversation
-from .turns import StoredTurn, count_rows, digest_content, read_turns, squeeze
+from .conversation_digests import DigestedConversation, digest_conversation
+from .stored_histories import APP, ENDED, Candidate, list_candidates, load_candidates, make_foreign_tags
+from .turns import StoredTurn, count_rows, read_turns_after, read_waiting_turns
 
-APP = "openai"
-"""The label `app` of the sessions of this facade."""
-_MOST_CANDIDATES = 50
 _RETRIED_WITHIN = timedelta(minutes=15)
-ENDED = ("done", "goal_not_reached", "repeated", "turn_limit", "timeout", "budget_limit", "denied")
-"""After a turn with one of these statuses another session can go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,74 +41,119 @@ class AnswerPlace:
     """The answer is the first turn after this row."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prefix:
-    """A conversation by its digests, as sessions are compared with it."""
+class Conversation:
+    """A conversation that a client sends as a whole with a new message."""
 
-    opening: str
-    """The tag of all sessions whose conversations have this beginning."""
-    asked: tuple[str, ...]
-    """The digests of the messages of the user, the new one last."""
-    answers: tuple[str, ...]
+    def __init__(
+        self, request: ApiRequest, agent: str, user: str, tags: tuple[str, ...], sent: SentConversation
+    ) -> None:
+        """`tags` are for a session that begins with it."""
+        self._request, self._store = request, request.store
+        self._agent, self._user, self._tags, self._sent = agent, user, tags, sent
+        self._digested: DigestedConversation | None = None
+
+    async def pin(self) -> AnswerPlace:
+        """Store the new message in the session of the conversation; return where its answer comes.
+
+        A session with exactly these turns goes on. A session that went on in another way is forked. If there
+        is none, a session begins. A message that a session has already, and whose client is gone, is not
+        stored again: the answer that is or was made comes.
+        """
+        self._digested = sent = await self._digest("chat")
+        if (joined := await self._join(sent)) is not None:
+            return joined
+        if sent.answers and (place := await self._continue(sent)) is not None:
+            return place
+        return await self._begin(sent)
+
+    async def begin(self) -> AnswerPlace:
+        """Begin a session with the message, unless the client sends again what a session of it has
+        already."""
+        sent = await self._digest("responses")
+        return await self._join(sent) or await self._begin(sent)
+
+    async def note_answer(self, turn: StoredTurn, answer: str) -> None:
+        """Store that the session has this conversation, with the answer as the client gets it."""
+        assert self._digested is not None, "the conversation was not pinned"
+        step = turn.last_step if turn.status in ENDED else -1
+        digest = self._digested.digest_answered(answer)
+        end = ConversationEnd(turn.session_id, digest, turn.last_row, step)
+        # Without it the histories of sessions are compared with the conversation.
+        with suppress(StoreError):
+            await self._store.database.acommit(end.note())
+
+    async def _digest(self, kind: str) -> DigestedConversation:
+        cwd = self._request.service.cwd
+        digest = partial(digest_conversation, cwd, self._agent, self._user, self._sent, kind)
+        return await self._store.database.offload(digest)
+
+    async def _join(self, sent: DigestedConversation) -> AnswerPlace | None:
+        """Return the place of a turn that has the new message already, if the client asks for it again."""
+        store, feeds = self._store, self._request.service.feeds
+        if _is_retry(self._request):
+            return await self._find_asked([one async for one in list_candidates(store, sent)], sent)
+        list_ids = partial(list_working, store.database, store.tenant, sent.opening)
+        ids = [one for one in await store.database.offload(list_ids) if not feeds.is_followed(one)]
+        return await self._find_asked([one async for one in load_candidates(store, ids, sent)], sent)
+
+    async def _find_asked(
+        self, candidates: Sequence[Candidate], sent: DigestedConversation
+    ) -> AnswerPlace | None:
+        for candidate in candidates:
+            turn = candidate.find_asked_turn(sent)
+            if turn is not None and await is_sent_again(
+                self._request, candidate.session_id, turn, sent.asked[-1]
+            ):
+                return AnswerPlace(candidate.session_id, turn.before_row)
+        return None
+
+    async def _continue(self, sent: DigestedConversation) -> AnswerPlace | None:
+        """Store the message in the session with exactly these turns, or in a fork; None: there is none."""
+        store, message = self._store, self._sent.message
+        newest = await store.database.offload(
+            partial(find_newest_ends, store.database, store.tenant, sent.past)
+        )
+        outdated: list[ConversationEnd] = []
+        for end in newest:
+            if await store.database.offload(partial(_is_newest, store, end)):
+                return await send(self._request, end.session_id, message, end.note_continued())
+            outdated.append(end)
+        find = partial(find_earlier_ends, store.database, store.tenant, sent.past)
+        for end in (*outdated, *await store.database.offload(find)):
+            if end.step >= 0:
+                return await send(self._request, await branch(store, end.session_id, end.step), message)
+        return await self._continue_by_history(sent)
+
+    async def _continue_by_history(self, sent: DigestedConversation) -> AnswerPlace | None:
+        """Do what `_continue` does by the histories of sessions.
+
+        A client may have only a part of an answer, or a process died before it stored the answer as a tag.
+        """
+        candidates = [one async for one in list_candidates(self._store, sent)]
+        if (joined := await self._find_asked(candidates, sent)) is not None:
+            return joined
+        session_id = await _find_session(self._store, candidates, sent)
+        return None if session_id is None else await send(self._request, session_id, self._sent.message)
+
+    async def _begin(self, sent: DigestedConversation) -> AnswerPlace:
+        session_id = str(uuid.uuid4())
+        tags = (sent.opening, *make_foreign_tags(sent), *self._tags)
+        labels = {"app": APP, "user": self._user, "tags": tags}
+        runner, instructions = self._request.service.runner, write_instructions(self._sent)
+        await runner.create(self._store, self._agent, session_id, labels, instructions)
+        return await send(self._request, session_id, self._sent.message)
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    info: SessionInfo
-    turns: Sequence[StoredTurn]
-    foreign: int
-    """How many turns of the conversation came before the session."""
-
-
-async def pin(
-    request: ApiRequest, agent: str, user: str, tags: tuple[str, ...], sent: SentConversation
+async def send(
+    request: ApiRequest, session_id: str, message: UserContent, also: Sequence[Statement] = ()
 ) -> AnswerPlace:
-    """Store the new message of a conversation in its session; return where its answer comes.
+    """Store a message in a session that no other request changes now; return where its answer comes.
 
-    A session with exactly these turns goes on. A session that went on in another way is forked. If there is
-    none, a session begins. A message that a session has already, and whose client is gone, is not stored
-    again: the answer that is or was made comes.
+    The statements `also` are in the same commit.
     """
-    store = request.store
-    prefix = await store.database.offload(lambda: _digest(request.service.cwd, agent, user, sent, "chat"))
-    found = [one async for one in _list_candidates(store, prefix)]
-    if (joined := await _find_same_message(request, found, prefix)) is not None:
-        return joined
-    session_id = await _find_session(store, found, prefix)
-    if session_id is None:
-        session_id = await _create(request, agent, user, tags, sent, prefix)
-    return await send(request, session_id, sent.message)
-
-
-async def begin(
-    request: ApiRequest, agent: str, user: str, tags: tuple[str, ...], sent: SentConversation
-) -> AnswerPlace:
-    """Begin a session with a message, unless the client sends again what a session of it has already."""
-    offload = request.store.database.offload
-    prefix = await offload(lambda: _digest(request.service.cwd, agent, user, sent, "responses"))
-    found = [one async for one in _list_candidates(request.store, prefix)]
-    if (joined := await _find_same_message(request, found, prefix)) is not None:
-        return joined
-    session_id = await _create(request, agent, user, tags, sent, prefix)
-    return await send(request, session_id, sent.message)
-
-
-async def send(request: ApiRequest, session_id: str, message: UserContent) -> AnswerPlace:
-    """Store a message in a session that no other request changes now; return where its answer comes."""
     after_row = count_rows(request.store, session_id) - 1
-    await request.service.runner.send(request.store, session_id, message)
+    await request.service.runner.send(request.store, session_id, message, also)
     return AnswerPlace(session_id, after_row)
-
-
-async def _create(
-    request: ApiRequest, agent: str, user: str, tags: tuple[str, ...], sent: SentConversation, prefix: Prefix
-) -> str:
-    session_id, count = str(uuid.uuid4()), len(sent.turns)
-    foreign = (f"before:{count}:{_digest_turns(prefix, count)}",) if count else ()
-    labels = {"app": APP, "user": user, "tags": (prefix.opening, *foreign, *tags)}
-    runner, instructions = request.service.runner, write_instructions(sent)
-    await runner.create(request.store, agent, session_id, labels, instructions)
-    return session_id
 
 
 def write_instructions(sent: SentConversation) -> str:
@@ -124,83 +169,20 @@ def write_instructions(sent: SentConversation) -> str:
     return "\n\n".join(filter(None, [sent.instructions, *lines]))
 
 
-def make_digester(cwd: str) -> Callable[[UserContent], str]:
-    """Return a function that digests a message as the store has it: without secrets."""
-    masker = masker_for(os.environ, Path(cwd))
-
-    def digest(content: UserContent) -> str:
-        parts = (content,) if isinstance(content, str) else content
-        return digest_content(
-            [masker.text(encodable(part)) if isinstance(part, str) else part for part in parts]
-        )
-
-    return digest
+def _is_newest(store: Store, end: ConversationEnd) -> bool:
+    """Return whether nothing has come after the end of a conversation."""
+    try:
+        is_further = count_rows(store, end.session_id) - 1 > end.row
+        if is_further and read_turns_after(store, end.session_id, end.row):
+            return False
+        return not read_waiting_turns(store, end.session_id)
+    except SessionNotFound:
+        return False
 
 
-def _digest(cwd: str, agent: str, user: str, sent: SentConversation, kind: str) -> Prefix:
-    masker, digest = masker_for(os.environ, Path(cwd)), make_digester(cwd)
-    asked = (*(digest(turn.content) for turn in sent.turns), digest(sent.message))
-    first = json.dumps([kind, agent, user, sent.instructions, asked[0]])
-    opening = f"opening:{hashlib.sha256(first.encode()).hexdigest()[:32]}"
-    return Prefix(opening, asked, tuple(squeeze(masker.text(encodable(turn.answer))) for turn in sent.turns))
-
-
-def _digest_turns(prefix: Prefix, count: int) -> str:
-    texts = [*prefix.asked[:count], *prefix.answers[:count]]
-    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:32]
-
-
-async def _list_candidates(store: Store, prefix: Prefix) -> AsyncGenerator[_Candidate]:
-    """Yield the newest sessions that begin as the conversation, and so far do not contradict it."""
-    query = SessionQuery(app=APP, tags=(prefix.opening,), limit=_MOST_CANDIDATES)
-    async for info in list_sessions(store, query):
-        turns = await store.database.offload(partial(read_turns, store, info.id))
-        foreign = _count_foreign(info.tags, prefix)
-        if foreign is not None:
-            yield _Candidate(info, turns, foreign)
-
-
-def _count_foreign(tags: Sequence[str], prefix: Prefix) -> int | None:
-    """Return how many turns came before a session; None if they are not those of the conversation."""
-    for tag in tags:
-        if tag.startswith("before:"):
-            count = int(tag.split(":")[1])
-            fits = count <= len(prefix.answers) and tag == f"before:{count}:{_digest_turns(prefix, count)}"
-            return count if fits else None
-    return 0
-
-
-def _has_turns(candidate: _Candidate, prefix: Prefix) -> bool:
-    """Return whether a session has all turns before the new message."""
-    count = len(prefix.answers) - candidate.foreign
-    own = candidate.turns[:count]
-    owners = {turn.session_id for turn in candidate.turns} | {candidate.info.id}
-    return len(own) == count and all(
-        turn.asked_digest == digest and _is_answer(turn, answer, owners)
-        for turn, digest, answer in zip(
-            own, prefix.asked[candidate.foreign :], prefix.answers[candidate.foreign :], strict=False
-        )
-    )
-
-
-def _is_answer(turn: StoredTurn, text: str, owners: set[str]) -> bool:
-    """Return whether a client was given this text for a turn: all of the answer, its beginning if the client
-    left before its end, or a text that names the session because something waited there."""
-    return squeeze(turn.answer).startswith(text) or any(owner in text for owner in owners)
-
-
-async def _find_same_message(
-    request: ApiRequest, candidates: Sequence[_Candidate], prefix: Prefix
-) -> AnswerPlace | None:
-    """Return the place of a turn that has the new message already, if the client asks for it again."""
-    for candidate in candidates:
-        count = len(prefix.answers) - candidate.foreign
-        if len(candidate.turns) != count + 1 or not _has_turns(candidate, prefix):
-            continue
-        turn, info = candidate.turns[-1], candidate.info
-        if turn.session_id == info.id and await is_sent_again(request, info.id, turn, prefix.asked[-1]):
-            return AnswerPlace(info.id, turn.before_row)
-    return None
+def _is_retry(request: ApiRequest) -> bool:
+    """Return whether the client says that it sends a request again."""
+    return request.headers.get("x-stainless-retry-count", "0") not in ("", "0")
 
 
 async def is_sent_again(request: ApiRequest, session_id: str, turn: StoredTurn, digest: str) -> bool:
@@ -214,20 +196,21 @@ async def is_sent_again(request: ApiRequest, session_id: str, turn: StoredTurn, 
     summary = await store.database.offload(lambda: store.index.summary(session_id))
     works = not turn.status or (turn.status == "interrupted" and summary.status == "running")
     is_late = datetime.now(UTC) - datetime.fromisoformat(summary.updated_at) > _RETRIED_WITHIN
-    is_retry = request.headers.get("x-stainless-retry-count", "0") not in ("", "0")
-    return works or (is_retry and not is_late)
+    return works or (_is_retry(request) and not is_late)
 
 
-async def _find_session(store: Store, candidates: Sequence[_Candidate], prefix: Prefix) -> str | None:
+async def _find_session(
+    store: Store, candidates: Sequence[Candidate], sent: DigestedConversation
+) -> str | None:
     """Return the session that goes on with the conversation, or a new fork of it; None: there is none."""
     branching: tuple[str, int] | None = None
     for candidate in candidates:
-        count = len(prefix.answers) - candidate.foreign
-        if count == 0 or not _has_turns(candidate, prefix):
+        count = len(sent.answers) - candidate.foreign
+        if count == 0 or not candidate.has_turns_before_message(sent):
             continue
         if len(candidate.turns) == count:
-            return candidate.info.id
+            return candidate.session_id
         turn = candidate.turns[count - 1]
         if branching is None and turn.status in ENDED:
-            branching = candidate.info.id, turn.last_step
+            branching = candidate.session_id, turn.last_step
     return None if branching is None else await branch(store, *branching)

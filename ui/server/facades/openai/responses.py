@@ -13,17 +13,18 @@ from functools import partial
 from starlette.responses import Response
 
 from .....agent.history.time_travel.branches import branch
-from .....state.conversation.messages import UserContent
 from .....state.errors import SessionNotFound, UsageError
 from .....state.session import SessionSettings
 from ...answers import JsonAnswer, RequestRefused
 from ...routes.route import ApiRequest
 from .chat_completions import make_tags, require_model
 from .contents import SentConversation, read_conversation
-from .conversations import ENDED, AnswerPlace, begin, is_sent_again, make_digester, send
+from .conversation_digests import digest_message
+from .conversations import AnswerPlace, Conversation, is_sent_again, send
 from .forms import InputMessage, ResponseBody
 from .outcomes import make_outcome
 from .response_form import ResponseForm, parse_response_id
+from .stored_histories import ENDED
 from .turn_follower import WAITING, TurnFollower
 from .turn_response import TurnResponse
 from .turns import StoredTurn, read_turns_after, read_waiting_turns
@@ -41,7 +42,7 @@ async def create_response(request: ApiRequest) -> Response:
     async with service.lock_conversations(request.who.tenant):
         if body.previous_response_id is None:
             tags = (f"{_INSTRUCTIONS}{_digest(sent.instructions)}", *make_tags(body.metadata))
-            place = await begin(request, agent, body.user or "", tags, sent)
+            place = await Conversation(request, agent, body.user or "", tags, sent).begin()
         else:
             place = await _continue(request, body.previous_response_id, agent, sent)
         follower = None if body.background and not body.stream else TurnFollower(request, place)
@@ -118,7 +119,7 @@ async def _continue(request: ApiRequest, previous: str, agent: str, sent: SentCo
         turns += await request.store.database.offload(read)
     turn, *others = turns
     if others:
-        digest = await request.store.database.offload(lambda: _digest_message(request, sent.message))
+        digest = digest_message(request.service.cwd, sent.message)
         if await is_sent_again(request, place.session_id, others[0], digest):
             return AnswerPlace(place.session_id, others[0].before_row)
         if turn.status not in ENDED:
@@ -128,10 +129,6 @@ async def _continue(request: ApiRequest, previous: str, agent: str, sent: SentCo
     if not turn.status:
         raise RequestRefused(409, "not_ended", "The previous response is still in progress.")
     return await send(request, place.session_id, sent.message)
-
-
-def _digest_message(request: ApiRequest, message: UserContent) -> str:
-    return make_digester(request.service.cwd)(message)
 
 
 async def _require_same_session(

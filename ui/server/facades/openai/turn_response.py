@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing
 from typing import Any, Protocol
 
@@ -16,8 +16,10 @@ from ...streams.event_stream import send_frames, watch_disconnect
 from ...streams.session_feed import PING
 from .outcomes import TurnOutcome, make_outcome
 from .turn_follower import TurnFollower
+from .turns import StoredTurn
 
 JsonChunk = dict[str, Any]
+NoteAnswer = Callable[[StoredTurn, str], Awaitable[None]]
 
 
 class ReplyForm(Protocol):
@@ -53,10 +55,18 @@ class ReplyForm(Protocol):
 class TurnResponse(Response):
     """Waits for a turn. A client that goes away does not end the run."""
 
-    def __init__(self, follower: TurnFollower, form: ReplyForm, base_url: str, streams: bool) -> None:
+    def __init__(
+        self,
+        follower: TurnFollower,
+        form: ReplyForm,
+        base_url: str,
+        streams: bool,
+        note_answer: NoteAnswer | None = None,
+    ) -> None:
+        """`note_answer` is called with the turn and the whole text before the client has all of it."""
         super().__init__()
         self._follower, self._form, self._streams = follower, form, streams
-        self._base_url = base_url
+        self._base_url, self._note_answer = base_url, note_answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -76,12 +86,16 @@ class TurnResponse(Response):
             async with aclosing(self._follower.pieces()) as pieces:
                 async for _ in pieces:
                     pass
-            return JsonAnswer(self._form.make_whole(self._outcome()))
+            return JsonAnswer(self._form.make_whole(await self._finish()))
         except RequestRefused as refused:
             return refused.answer
 
-    def _outcome(self) -> TurnOutcome:
-        return make_outcome(self._follower.turn, self._follower.place.session_id, self._base_url)
+    async def _finish(self) -> TurnOutcome:
+        turn = self._follower.turn
+        outcome = make_outcome(turn, self._follower.place.session_id, self._base_url)
+        if turn is not None and self._note_answer is not None:
+            await self._note_answer(turn, outcome.whole_text)
+        return outcome
 
     async def _make_frames(self) -> AsyncGenerator[bytes]:
         for chunk in self._form.begin():
@@ -92,7 +106,7 @@ class TurnResponse(Response):
                 async for piece in pieces:
                     has_text |= bool(piece)
                     yield b"".join(map(self._encode, self._form.add(piece))) if piece else PING
-            outcome = self._outcome()
+            outcome = await self._finish()
             if outcome.notice:
                 for chunk in self._form.add(outcome.write_notice(has_text)):
                     yield self._encode(chunk)

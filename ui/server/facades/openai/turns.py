@@ -36,6 +36,8 @@ class StoredTurn:
     """When it was recorded: UTC, ISO 8601; empty if it waits to begin."""
     last_step: int = -1
     """The newest step that belongs to the turn."""
+    last_row: int = -1
+    """The row of the session with the end of its newest run."""
     result: dict[str, Any] | None = None
     """The event `result` of its newest run; None while a run works on it."""
 
@@ -71,6 +73,7 @@ class TurnFold:
         elif isinstance(item.traced.record, RunEnded) and self.turns:
             # A run that only recorded decisions has no result: the next run goes on with the turn.
             self.turns[-1].result = next(iter(list_stored_events(item)), None)
+            self.turns[-1].last_row = item.row
 
     def _add_step(self, item: FeedStep) -> None:
         for added in item.messages:
