@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .paths import FileProblem, open_regular
-from .patterns import BadPattern, Parts, compile_pattern, expand_braces, matches_parts
+from .patterns import BadPattern, Matcher, compile_pattern, expand_braces
 from .safe_open import resolve_real_path
 
 _MOST_BYTES = 1_000_000
@@ -20,7 +20,7 @@ _TRAILING_BLANKS = re.compile(r"(?<!\\)[ \t]+$")
 
 
 class IgnorePattern(NamedTuple):
-    parts: Parts
+    matches: Matcher
     is_ignored: bool
     folders_only: bool
 
@@ -36,9 +36,8 @@ class IgnoreFile:
         """Return whether an entry is ignored; None if no pattern matches. `path` is relative to the folder of
         the file.
         """
-        names = path.split("/")
-        for parts, is_ignored, folders_only in self._patterns:
-            if (is_folder or not folders_only) and matches_parts(parts, names):
+        for matches, is_ignored, folders_only in self._patterns:
+            if (is_folder or not folders_only) and matches(path):
                 return is_ignored
         return None
 
@@ -60,7 +59,7 @@ def _parse_line(line: str) -> list[IgnorePattern]:
         alternatives = [compile_pattern(text) for text in expand_braces(whole)]
     except BadPattern:
         return []
-    return [IgnorePattern(parts, is_ignored, folders_only) for parts in alternatives if body]
+    return [IgnorePattern(matches, is_ignored, folders_only) for matches in alternatives if body]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Matches file name patterns with `*`, `?`, `[...]`, `{a,b}` and `**` against relative paths."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from .paths import FileProblem
@@ -9,6 +9,7 @@ from .paths import FileProblem
 _MOST_ALTERNATIVES = 200
 _WILD = re.compile(r"[*?\[{]")
 _TOKEN = re.compile(r"\*+|\?|\[[!^]?\]?[^\]]*\]|\\.|.", re.DOTALL)
+_ANY_FOLDERS = "(?:[^/]*/)*?"
 _SPECIAL_IN_CLASS = re.compile(r"[\[\]\\&~|^]")
 
 
@@ -21,13 +22,18 @@ class PathPattern:
 
     def __init__(self, pattern: str) -> None:
         alternatives = [_normalize(text) for text in expand_braces(pattern)]
-        self._alternatives = [compile_pattern(text) for text in dict.fromkeys(alternatives)]
+        self._matchers = [compile_pattern(text) for text in dict.fromkeys(alternatives)]
         self.reaches_hidden = any(part.startswith(".") for text in alternatives for part in text.split("/"))
         """Whether the pattern itself names hidden entries, which searches leave out otherwise."""
 
     def matches(self, path: str) -> bool:
-        names = path.split("/")
-        return any(matches_parts(parts, names) for parts in self._alternatives)
+        return any(matches(path) for matches in self._matchers)
+
+    def select(self, paths: Iterable[str]) -> list[str]:
+        """Return the paths that match."""
+        if len(self._matchers) == 1:
+            return list(filter(self._matchers[0], paths))
+        return [path for path in paths if self.matches(path)]
 
 
 def split_fixed(pattern: str) -> tuple[str, str]:
@@ -71,42 +77,51 @@ def _innermost_braces(text: str) -> tuple[int, int] | None:
     return (start, end) if start >= 0 else None
 
 
-Parts = Sequence[re.Pattern[str] | None]
-"""The components of a pattern without braces. None means `**`."""
+Matcher = Callable[[str], object]
+"""Returns a true value for a relative path that matches a pattern without braces."""
 
 
-def compile_pattern(pattern: str) -> Parts:
-    return [None if part == "**" else _compile_component(part) for part in pattern.split("/") if part]
+@lru_cache(maxsize=1024)
+def compile_pattern(pattern: str) -> Matcher:
+    """Return the matcher of a pattern without braces. Raises `BadPattern`."""
+    *runs, last = _split_at_double_stars(pattern)
+    is_open = not last and bool(runs)
+    if is_open:
+        last = runs.pop()
+    if not is_open and not last:
+        return _match_nothing
+    # Each `**` except the last skips as few folders as possible, without backtracking, so the match is fast.
+    middle = "".join(f"(?>{_ANY_FOLDERS}{run})" for run in runs[1:])
+    text = f"{runs[0]}{middle}{_ANY_FOLDERS}{last[:-1]}" if runs else last[:-1]
+    end = "(?:/.*)?" if last else ".*"
+    try:
+        return re.compile(f"(?s:{text}{end if is_open else ''})\\Z").match
+    except re.error as error:
+        shown = pattern.removeprefix("**/")
+        raise BadPattern(f"{shown} cannot be read as a file name pattern ({error})") from None
 
 
-def matches_parts(parts: Parts, names: Sequence[str]) -> bool:
-    """Return whether the names match. Only the last `**` is tried with more names, so the match is fast."""
-    at = name = widened = 0
-    star = -1
-    while name < len(names):
-        part = parts[at] if at < len(parts) else None
-        if at < len(parts) and part is None:
-            star, widened, at = at, name, at + 1
-        elif part is not None and part.match(names[name]):
-            at, name = at + 1, name + 1
-        elif star >= 0:
-            widened += 1
-            at, name = star + 1, widened
-        else:
-            return False
-    return all(part is None for part in parts[at:])
+def _match_nothing(path: str) -> None:
+    """Match no path."""
 
 
-@lru_cache(maxsize=256)
-def _compile_component(text: str) -> re.Pattern[str]:
+def _split_at_double_stars(pattern: str) -> list[str]:
+    """Return the regular expressions of the components between `**`. Each component ends with a slash."""
+    runs = [""]
+    for part in filter(None, pattern.split("/")):
+        if part != "**":
+            runs[-1] += f"{_translate_component(part)}/"
+        elif runs[-1] or len(runs) == 1:
+            runs.append("")
+    return runs
+
+
+def _translate_component(text: str) -> str:
     first, *rest = ("".join(map(_translate_token, piece)) for piece in _split_at_stars(text))
     # Each star except the last matches the shortest possible text, without backtracking.
-    middle = "".join(f"(?>.*?{piece})" for piece in rest[:-1])
-    last = f".*{rest[-1]}" if rest else ""
-    try:
-        return re.compile(f"(?s:{first}{middle}{last})\\Z")
-    except re.error as error:
-        raise BadPattern(f"{text} cannot be read as a file name pattern ({error})") from None
+    middle = "".join(f"(?>[^/]*?{piece})" for piece in rest[:-1])
+    last = f"[^/]*{rest[-1]}" if rest else ""
+    return f"{first}{middle}{last}"
 
 
 def _split_at_stars(text: str) -> list[list[str]]:
@@ -121,9 +136,9 @@ def _split_at_stars(text: str) -> list[list[str]]:
 
 def _translate_token(token: str) -> str:
     if token == "?":
-        return "."
+        return "[^/]"
     if token[0] == "[" and len(token) > 1:
         negated = "^" if token[1] in "!^" else ""
         members = _SPECIAL_IN_CLASS.sub(r"\\\g<0>", token[2 if negated else 1 : -1])
-        return f"[{negated}{members}]"
+        return f"(?!/)[{negated}{members}]"
     return re.escape(token[-1])

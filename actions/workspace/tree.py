@@ -125,45 +125,84 @@ class FileFilter:
 
 @dataclass(slots=True)
 class FileListing:
-    """Paths relative to the folder, in no special order."""
+    """Paths relative to the folder."""
 
     paths: list[str] = field(default_factory=list[str])
     is_complete: bool = True
 
 
-def list_search_files(root: Path, wanted: FileFilter, deadline: float, stop: Event) -> FileListing:
-    """List the files below a real path, until all are listed, `stop` is set, or `deadline` has passed."""
-    listing = FileListing()
-    top = os.path.join(root, "")  # noqa: PTH118 -- keeps the slash
-    folders: list[tuple[str, FolderRules | None]] = [(top, load_rules_above(Path(top)))]
-    while folders:
-        if stop.is_set() or time.monotonic() > deadline or len(listing.paths) > MOST_FILES:
-            listing.is_complete = False
-            break
-        folder, above = folders.pop()
+class FileWalk:
+    """Lists the files below a real path in the order of their paths, part by part. It reads a folder when the
+    first of its files is taken.
+    """
+
+    def __init__(self, root: Path, wanted: FileFilter, deadline: float) -> None:
+        self._top = os.path.join(root, "")  # noqa: PTH118 -- keeps the slash
+        self._wanted = wanted
+        self._deadline = deadline
+        self._pending = [""]
+        """The entries that are not taken yet, the next one last. The names of folders end with a slash."""
+        self._rules = {"": load_rules_above(Path(self._top))}
+        """The rules above each pending folder."""
+
+    def take(self, most: int, stop: Event) -> FileListing:
+        """Return the next files, at most `most`. The listing is incomplete if `stop` is set, or if the
+        deadline has passed.
+        """
+        taken = list[str]()
+        while self._pending and len(taken) < most:
+            path = self._pending.pop()
+            if path and not path.endswith("/"):
+                taken.append(path)
+            elif stop.is_set() or time.monotonic() > self._deadline:
+                return FileListing(taken, False)
+            else:
+                self._enter(path)
+        return FileListing(taken)
+
+    def take_rest(self, stop: Event) -> FileListing:
+        """Return all further files like `take`. More than `MOST_FILES` are not listed completely."""
+        listing = self.take(MOST_FILES + 1, stop)
+        if len(listing.paths) > MOST_FILES:
+            return FileListing(listing.paths[:MOST_FILES], False)
+        return listing
+
+    def _enter(self, path: str) -> None:
+        folder, above = self._top + path, self._rules.pop(path)
         # A folder that is unreadable, or has become a link, counts as empty.
         with skip_unreadable(), open_folder(folder, os.O_RDONLY) as there, os.scandir(there) as found:
             entries = list(found)
             rules = load_rules(folder, [entry.name for entry in entries], above)
-            for entry in _filter_entries(entries, folder, rules, wanted):
-                if _is_folder_entry(entry):
-                    folders.append((f"{folder}{entry.name}/", rules))
-                elif _is_wanted_file(entry, wanted):
-                    listing.paths.append((folder + entry.name)[len(top) :])
-    return listing
+            names = sorted(_list_wanted(entries, folder, rules, self._wanted), reverse=True)
+            self._rules.update((path + name, rules) for name in names if name.endswith("/"))
+            self._pending += [path + name for name in names]
 
 
-def _filter_entries(
+def list_search_files(root: Path, wanted: FileFilter, deadline: float, stop: Event) -> FileListing:
+    """List the files below a real path, sorted by path, until all or `MOST_FILES` are listed, `stop` is set,
+    or `deadline` has passed.
+    """
+    return FileWalk(root, wanted, deadline).take_rest(stop)
+
+
+def _list_wanted(
     entries: list[os.DirEntry[str]], folder: str, rules: FolderRules | None, wanted: FileFilter
-) -> Iterator[os.DirEntry[str]]:
+) -> Iterator[str]:
+    """Yield the names of the files and folders to search. The names of folders end with a slash."""
     for entry in entries:
-        if entry.name == ".git":
+        name = entry.name
+        is_hidden = not wanted.hidden and name.startswith(".")
+        # Only a rule can include a hidden entry.
+        if name == ".git" or (is_hidden and rules is None):
             continue
         is_folder = _is_folder_entry(entry)
-        ignored = rules.ignores(folder + entry.name, is_folder) if rules is not None else None
-        is_unasked = ignored is None and not wanted.hidden and entry.name.startswith(".")
-        if not ignored and not is_unasked:
-            yield entry
+        ignored = rules.ignores(folder + name, is_folder) if rules is not None else None
+        if ignored or (ignored is None and is_hidden):
+            continue
+        if is_folder:
+            yield f"{name}/"
+        elif _is_wanted_file(entry, wanted):
+            yield name
 
 
 def _is_folder_entry(entry: os.DirEntry[str]) -> bool:

@@ -34,9 +34,8 @@ async def list_files(program: str, root: Path, wanted: FileFilter, timeout_s: fl
     ran = await _run([program, *flags], root, timeout_s, _MOST_LISTED_BYTES)
     if ran is None or (ran.status not in (0, 1, None) and not ran.output and ran.errors):
         return None
-    *names, rest = ran.output.split(b"\0")
-    del rest
-    return FileListing([_decode_name(name) for name in names], ran.status is not None)
+    *names, _ = _decode_name(ran.output).split("\0")
+    return FileListing(names, ran.status is not None)
 
 
 async def can_search(program: str, pattern: str) -> bool:
@@ -85,15 +84,17 @@ async def find_matching_lines(
     return results, ran is not None and ran.status is not None
 
 
-def batches(paths: Iterable[str]) -> Iterator[list[str]]:
-    """Split a list of files into parts that fit on a command line."""
+def batches(paths: Iterable[str], first: int) -> Iterator[list[str]]:
+    """Split a list of files into parts that fit on a command line. The first part has at most `first` files,
+    each further one at most four times as many as the one before.
+    """
     batch: list[str] = []
-    size = 0
+    size, most = 0, first
     for path in paths:
         length = len(path.encode(errors="surrogateescape")) + 9
-        if batch and size + length > _ARGUMENT_BYTES:
+        if batch and (size + length > _ARGUMENT_BYTES or len(batch) == most):
             yield batch
-            batch, size = [], 0
+            batch, size, most = [], 0, most * 4
         batch.append(path)
         size += length
     if batch:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from ....ports import ToolContext
 from ....workspace.paths import format_count, format_path_from, locate, split_folder_and_file
 from ....workspace.patterns import PathPattern
-from ....workspace.tree import FileFilter, FileListing
+from ....workspace.tree import FileFilter
 from .engine import Search, SearchResult
 from .matches import cap_lines, translate_pattern
 
@@ -27,7 +27,7 @@ class Searches(NamedTuple):
         """
         search = Search(folder, self.use_ripgrep, self.limit_s)
         listing = await search.list_files(FileFilter(hidden=pattern.reaches_hidden))
-        names = [path for path in listing.paths if pattern.matches(path)]
+        names = pattern.select(listing.paths)
         there = await search.select_existing(names[: self.most])
         lines = cap_lines([format_path_from(root / name, cwd) for name in there])
         notes = [] if names else ["No file matches."]
@@ -44,20 +44,15 @@ class Searches(NamedTuple):
         pattern = translate_pattern(expression)
         root, names = split_folder_and_file(locate(path, context.reach, "searched"))
         search = Search(root, self.use_ripgrep, self.limit_s)
-        listing = FileListing(names) if names else await _candidates(search, only)
-        found = await search.find(pattern, listing.paths, self.most) if listing.paths else SearchResult()
-        return _report(found, listing, path, bool(names), context.cwd)
+        if names:
+            found = await search.find(pattern, names, self.most)
+        else:
+            hidden = only is not None and only.reaches_hidden
+            found = await search.find_below(pattern, FileFilter(hidden, _MAX_FILE_BYTES), only, self.most)
+        return _report(found, path, bool(names), context.cwd)
 
 
-async def _candidates(search: Search, only: PathPattern | None) -> FileListing:
-    hidden = only is not None and only.reaches_hidden
-    listing = await search.list_files(FileFilter(hidden, _MAX_FILE_BYTES))
-    if only is not None:
-        listing.paths = [path for path in listing.paths if only.matches(path)]
-    return listing
-
-
-def _report(found: SearchResult, listing: FileListing, path: Path, is_file: bool, cwd: Path) -> str:
+def _report(found: SearchResult, path: Path, is_file: bool, cwd: Path) -> str:
     """Format the matches for the model. `path` is the searched path as the model named it."""
     lines = [
         f"{format_path_from(path if is_file else path / file.path, cwd)}:{line.number}:{line.text}"
@@ -65,13 +60,19 @@ def _report(found: SearchResult, listing: FileListing, path: Path, is_file: bool
         for line in file.lines
     ]
     listed = cap_lines(lines)
-    notes = [] if lines else [f"No match in {format_count(len(listing.paths), 'file')}."]
-    if found.count > len(listed):
+    notes = [] if lines else [f"No match in {format_count(found.searched, 'file')}."]
+    if found.has_more:
+        notes.append(
+            f"[{len(listed):,} of {found.count:,} matching lines in the first"
+            f" {format_count(found.searched, 'file')} shown; the other files were not searched:"
+            " use a narrower pattern, path or glob]"
+        )
+    elif found.count > len(listed):
         files = format_count(len(found.files), "file")
         notes.append(
             f"[{len(listed):,} of {found.count:,} matching lines in {files} shown;"
             " use a narrower pattern, path or glob]"
         )
-    if not (found.is_complete and listing.is_complete):
+    if not found.is_complete:
         notes.append("[stopped before everything was searched; the result is a part of it]")
     return "\n".join(listed + notes)

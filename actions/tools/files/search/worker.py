@@ -1,8 +1,9 @@
 """Searches files for a regular expression in a separate process, which can be killed if it is slow.
 
-Standard input: one line of JSON (`pattern`, `limit`), then the paths, separated by NUL. Standard output: one
-line of JSON per file with matches. It contains the index of the path, the number of matching lines, and the
-first of these lines. Each has its number, its beginning (the bytes as Latin-1) and its length in bytes.
+Standard input: one line of JSON (`pattern`, `limit`, `block`), then the paths, separated by NUL. Standard
+output: one line of JSON per file with matches. It contains the index of the path, the number of matching
+lines, and the first of these lines. Each has its number, its beginning (the bytes as Latin-1) and its length
+in bytes. When `limit` lines are found, the search ends after the block of `block` files.
 """
 
 import codecs
@@ -24,6 +25,7 @@ _LONGEST_LINE_BYTES = 8 << 20
 _SCANNED_BYTES = 1 << 20
 _NEW_LINE = ord("\n")
 _MARKS = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"), (codecs.BOM_UTF8, ""))
+_WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 
 # The module that `re` itself uses to parse patterns.
@@ -41,10 +43,12 @@ def main() -> None:
     codecs.register_error(_NO_TEXT, _line_break)
     expression = re.compile(options["pattern"])
     literal = find_required_literal(expression)
-    room: int = options["limit"]
+    room, block = cast(tuple[int, int], (options["limit"], options["block"]))
     output = os.fdopen(1, "wb")
     folders = OpenFolders()
     for index, path in enumerate(rest.split(b"\0")):
+        if room == 0 and index % block == 0:
+            break
         count, lines = _search(folders, path, expression, literal, room)
         if count:
             room -= len(lines)
@@ -108,13 +112,19 @@ def _open_lines(descriptor: int, literal: bytes) -> Iterable[bytes | str]:
     Return no lines for a binary file, and for a file that does not contain the literal.
     """
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             return ()
-        sample = os.read(descriptor, _SAMPLE_BYTES)
+        # One byte more than the size: a shorter result is the whole file.
+        asked = min(status.st_size + 1, _SAMPLE_BYTES)
+        sample = os.read(descriptor, asked)
+        is_whole = len(sample) < asked
+        if is_whole and literal not in sample and not sample.startswith(_WIDE_MARKS):
+            return ()
         mark, encoding = next(((m, e) for m, e in _MARKS if sample.startswith(m)), (b"", ""))
-        if not encoding and (b"\0" in sample or not _contains(descriptor, sample, literal)):
+        if not encoding and (b"\0" in sample or not (is_whole or _contains(descriptor, sample, literal))):
             return ()
-        if not mark and len(sample) < _SAMPLE_BYTES and not os.read(descriptor, 1):
+        if not mark and is_whole:
             return _split(sample)
         os.lseek(descriptor, 0 if encoding else len(mark), os.SEEK_SET)
         source = os.fdopen(os.dup(descriptor), "rb")

@@ -46,7 +46,7 @@ def expected(content: bytes, pattern: str) -> tuple[int, list[list[object]]]:
 
 
 def searched(folder: Path, names: list[str], pattern: str) -> dict[str, tuple[int, list[list[object]]]]:
-    header = json.dumps({"pattern": pattern, "limit": 10**9}).encode()
+    header = json.dumps({"pattern": pattern, "limit": 10**9, "block": 1000}).encode()
     done = subprocess.run(
         [sys.executable, "-I", "-S", worker.__file__],
         cwd=folder,

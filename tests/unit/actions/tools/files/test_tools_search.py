@@ -152,6 +152,39 @@ async def test_matches_are_capped_and_all_counted(tmp_path: Path, use_ripgrep: b
 
 
 @both_ways
+async def test_a_search_that_has_enough_lines_stops_after_a_block_of_files(tmp_path: Path, use_ripgrep: bool):
+    for number in range(2500):
+        name = f"{'a.b' if number % 2 else 'a'}/{number // 500}/{number:04d}.txt"
+        tree(tmp_path, {name: "common\n" + ("some\n" if number % 5 == 0 else "")})
+    lines = await found(Grep(use_ripgrep), tmp_path, pattern="common")
+    assert lines[0] == "a.b/0/0001.txt:1:common"
+    assert lines[250:] == [
+        "[250 of 1,000 matching lines in the first 1,000 files shown; the other files were not searched:"
+        " use a narrower pattern, path or glob]"
+    ]
+    lines = await found(Grep(use_ripgrep), tmp_path, pattern="some", glob="*.txt")
+    assert lines[249] == "a.b/4/2495.txt:2:some"
+    assert lines[250:] == [
+        "[250 of 400 matching lines in the first 2,000 files shown; the other files were not searched:"
+        " use a narrower pattern, path or glob]"
+    ]
+
+
+@both_ways
+async def test_the_rest_of_a_large_tree_is_searched_if_its_first_files_have_few_lines(
+    tmp_path: Path, use_ripgrep: bool
+):
+    tree(tmp_path, {f"{number:04d}.txt": f"number {number}\n" for number in range(1205)})
+    assert await found(Grep(use_ripgrep), tmp_path, pattern="number (7|999|1000|1204)$") == [
+        "0007.txt:1:number 7",
+        "0999.txt:1:number 999",
+        "1000.txt:1:number 1000",
+        "1204.txt:1:number 1204",
+    ]
+    assert await found(Grep(use_ripgrep), tmp_path, pattern="nowhere") == ["No match in 1,205 files."]
+
+
+@both_ways
 async def test_long_lines_are_cut_and_binary_files_left_out(tmp_path: Path, use_ripgrep: bool):
     tmp_path.joinpath("long.js").write_bytes(b"hit" + b"x" * 100_000 + b"\n")
     tmp_path.joinpath("data.bin").write_bytes(b"hit\0hit\n")
