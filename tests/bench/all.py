@@ -130,7 +130,7 @@ def run_all(wanted: dict[str, int], is_recorded: bool) -> None:
         result = run(name, number)
         results.append(result)
         what = f"{name}, {number} {WORKLOADS[name].unit}"
-        print(f"== {what}  ({result.seconds:.0f} s)", *result.lines, sep="\n")
+        print(f"== {what}  ({result.seconds:.0f} s)", *result.lines, sep="\n", flush=True)
         if result.problem:
             print(f"failed: {result.problem}", flush=True)
         if is_recorded:

@@ -122,7 +122,7 @@ def _make_store(kind: str) -> Generator[str]:
 def measure_steps(folder: Path, number: int) -> None:
     """Measure a durable step of 2 KB on SQLite and PostgreSQL."""
     for kind in ("sqlite", "postgresql"):
-        if not is_there(kind):
+        if kind != "sqlite" and not is_there(kind):
             print(f"no {kind} answers here")
             continue
         contest = Contest(STEPPERS, number, folder)

@@ -56,9 +56,13 @@ def _list_subjects(recorded: dict[str, Recorded]) -> Iterator[str]:
 
 def _make_row(figure: Figure, name: str, recorded: Recorded) -> tuple[str, ...]:
     value = f"{figure.value_text} of {figure.against}" if figure.against else figure.value_text
-    command = name if recorded.number == WORKLOADS[name].number else f"{name}={recorded.number}"
     state = figure.state if figure.limit is not None else ""
-    return figure.what, value, figure.limit_text, state, f"`{command}`"
+    return figure.what, value, figure.limit_text, state, f"`{_show(name, recorded)}`"
+
+
+def _show(name: str, recorded: Recorded) -> str:
+    """Return the words for `all.py` that run this again."""
+    return name if recorded.number == WORKLOADS[name].number else f"{name}={recorded.number}"
 
 
 def _compare(figures: list[Figure]) -> Iterator[str]:
@@ -102,7 +106,7 @@ def _list_missed(recorded: dict[str, Recorded], reasons: dict[str, str]) -> Iter
 def _list_runs(recorded: dict[str, Recorded]) -> Iterator[str]:
     runs: dict[Conditions, list[str]] = {}
     for name, one in recorded.items():
-        runs.setdefault(one.conditions, []).append(name)
+        runs.setdefault(one.conditions, []).append(_show(name, one))
     rows = (
         (run.date, run.commit, run.python, str(run.processors), f"{run.load:.1f}", _quote(names))
         for run, names in sorted(runs.items(), key=lambda pair: (pair[0].date, pair[0].commit))

@@ -12,7 +12,7 @@ class Workload(NamedTuple):
     unit: str
     only_by_name: bool = False
     """It is long, counts and does not measure, or starts programs of others."""
-    patience_s: int = 240
+    patience_s: int = 600
 
 
 SUBJECTS: dict[str, dict[str, Workload]] = {
@@ -87,6 +87,7 @@ SUBJECTS: dict[str, dict[str, Workload]] = {
         "sub_agent_peers": Workload(
             "sub_agents:measure_peers", 100, "sub-agents", only_by_name=True, patience_s=1200
         ),
+        "http_peers": Workload("http_peers:measure", 40, "sessions", only_by_name=True),
         "step_peers": Workload(
             "framework_peers:measure_steps", 3, "rounds", only_by_name=True, patience_s=600
         ),
