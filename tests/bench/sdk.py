@@ -4,8 +4,8 @@
    start (limit 1).
 2. 200 sessions at once, as a ratio to as many in a row.
 3. A run whose tool takes `deps`, as a ratio to the same run without.
-4. `import sandbur`, over a bare interpreter (limit 60 ms); `import Agent`, to the end of a program that does no
-   more (limit 370 ms).
+4. `import sandbur`, over a bare interpreter (limit 60 ms); `import Agent`, to the end of a program that does
+   no more (limit 370 ms).
 """
 
 import asyncio
