@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -152,21 +153,23 @@ def run_google_adk() -> Run:
     return run
 
 
-FRAMEWORKS: dict[str, Callable[[], Run]] = {
-    "pydantic-ai": run_pydantic_ai,
-    "openai-agents": run_openai_agents,
-    "deepagents": run_deepagents,
-    "google-adk": run_google_adk,
+FRAMEWORKS: dict[str, tuple[str, Callable[[], Run]]] = {
+    "pydantic-ai": ("pydantic-ai-slim", run_pydantic_ai),
+    "openai-agents": ("openai-agents", run_openai_agents),
+    "deepagents": ("deepagents", run_deepagents),
+    "google-adk": ("google-adk", run_google_adk),
 }
+"""Name -> the package whose version is shown, and the function that runs it."""
 
 
-async def measure_run(run: Run, count: int) -> None:
+async def measure_run(run: Run, count: int, **facts: str) -> None:
     await run(1)
     cpu, memory = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     await run(count)
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory
-    print(json.dumps({"cpu_s": time.process_time() - cpu, "memory_mb": used / 1024}))
+    print(json.dumps({"cpu_s": time.process_time() - cpu, "memory_mb": used / 1024, **facts}))
 
 
 if __name__ == "__main__":
-    asyncio.run(measure_run(FRAMEWORKS[sys.argv[1]](), int(sys.argv[2])))
+    PACKAGE, MAKE = FRAMEWORKS[sys.argv[1]]
+    asyncio.run(measure_run(MAKE(), int(sys.argv[2]), version=version(PACKAGE)))

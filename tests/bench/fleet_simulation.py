@@ -228,8 +228,13 @@ def simulate(sessions: int, options: argparse.Namespace) -> list[dict[str, Any]]
         return drive(url, sessions, options, Path(name))
 
 
-def main() -> None:
-    options = parse()
+def measure(_: Path, sessions: int) -> None:
+    """Simulate a smaller fleet whose workers all live, for the table of workloads."""
+    compare(parse(["--sessions", str(sessions), "--workers", "100", "--run-s", "10", "--dead", "0"]))
+
+
+def compare(options: argparse.Namespace) -> None:
+    """Compare a small tenant beside all sessions with the same alone."""
     if not is_there("postgresql"):
         sys.exit("no PostgreSQL answers here")
     print(f"{options.workers:,} workers in {options.processes} processes, runs of {options.run_s:g} s")
@@ -246,14 +251,14 @@ def main() -> None:
     tell("a run of the small tenant, p95", after / before, MOST_SLOWER, against="the same without others")
 
 
-def parse() -> argparse.Namespace:
+def parse(words: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--sessions", type=int, default=100_000)
     parser.add_argument("--workers", type=int, default=1000)
     parser.add_argument("--run-s", type=float, default=20)
     parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--dead", type=int, default=20)
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 if __name__ == "__main__":
@@ -262,4 +267,4 @@ if __name__ == "__main__":
         each = int(workers), float(run_s), float(take_over_s), int(dead)
         run_host(url, int(number), *each, Path(folder))
     else:
-        main()
+        compare(parse())

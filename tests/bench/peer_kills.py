@@ -3,13 +3,11 @@
 Usage: python tests/bench/peer_kills.py [--frameworks]. What is missing is named in a line.
 
 * Sandbur runs in this Python; the other frameworks run where `SANDBUR_BENCH_PEERS` names a Python that has
-  them, installed by `pip install langgraph langgraph-checkpoint-sqlite openai-agents deepagents
-  'pydantic-ai-slim[dbos]' apache-burr dbos 'psycopg[binary]'`. What is durable is
+  them, as `peers.py install` makes it. What is durable is
   measured on PostgreSQL, too, if `SANDBUR_BENCH_POSTGRESQL` has the URL of a database. Temporal and Restate
   need servers of their own, which are named if they are missing.
-* Terminal agents are killed in the middle of a shell command (`terminal_kills.py`): those on PATH or in the
-  folder that `SANDBUR_BENCH_TOOLS` names, installed by
-  `npm install @openai/codex @anthropic-ai/claude-code opencode-ai @qwen-code/qwen-code`.
+* Terminal agents are killed in the middle of a shell command (`terminal_kills.py`): those in the folder that
+  `SANDBUR_BENCH_TOOLS` names, and no others that happen to be installed.
 
 Prints for each how often the effect happened, and what the resume printed or the model read.
 """
@@ -444,9 +442,9 @@ def kill_terminal_agent(name: str, tools: str) -> str:
     """Return the line about one terminal agent."""
     program = [sys.executable, "-m", "sandbur"]
     if name != "sandbur":
-        found = shutil.which(name, path=f"{tools}{os.pathsep}{os.environ.get('PATH', '')}")
+        found = shutil.which(name, path=tools) if tools else None
         if found is None:
-            return f"{name}: not on PATH and not in SANDBUR_BENCH_TOOLS"
+            return f"{name}: not in SANDBUR_BENCH_TOOLS"
         program = [found]
     here = Path(__file__).resolve().parent
     paths = os.pathsep.join(filter(None, (str(here.parent), os.environ.get("PYTHONPATH"))))

@@ -4,7 +4,8 @@
    start (limit 1).
 2. 200 sessions at once, as a ratio to as many in a row.
 3. A run whose tool takes `deps`, as a ratio to the same run without.
-4. `import sandbur`, over a bare interpreter (limit 60 ms).
+4. `import sandbur`, over a bare interpreter (limit 60 ms); `import Agent`, to the end of a program that does
+   no more (limit 370 ms).
 """
 
 import asyncio
@@ -113,6 +114,8 @@ def measure_imports(folder: Path, number: int) -> None:
         took = rounds.median(code)
         print(f"{code}: {took - bare:.1f} ms over a bare interpreter, {took / bare:.2f} x")
     tell("import sandbur, over a bare interpreter", rounds.median(IMPORTS[0]) - bare, 60, " ms")
+    agent_ms = rounds.median(IMPORTS[1])
+    tell("import Agent, to the end of the program, CPU", agent_ms, 370, " ms")
 
 
 def measure(folder: Path, number: int) -> None:

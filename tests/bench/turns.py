@@ -6,12 +6,8 @@
 Both use `transport = "http"`, and for comparison `sdk`. Limits are for CPU time unless a line names another.
 """
 
-import asyncio
 import json
-import os
 import resource
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -21,11 +17,9 @@ from typing import Any
 import httpx2
 from bench.figures import Rounds, tell
 from bench.sessions import LATE_RESULT, RESULT, Answer, Run, run_served, tool_server
-from bench.turn_peers import CONTENDERS as PEERS
 
 from sandbur import Agent, tool
 from sandbur.agent.models.providers import TransportName
-from sandbur.agent.runtime.version import VERSION
 
 TRANSPORTS: tuple[TransportName, ...] = ("http", "sdk")
 
@@ -170,43 +164,3 @@ async def measure(folder: Path, runs: int) -> None:
         for transport in TRANSPORTS:
             await long_run(server, folder, transport)
         await short_turns(server, folder, runs)
-
-
-def measure_peers(folder: Path, runs: int) -> None:
-    """Print what a turn costs in other frameworks, as ratios to a loop on the openai SDK beside them.
-
-    They run where `SANDBUR_BENCH_PEERS` names a Python that has them, installed by
-    `pip install openai langgraph langgraph-checkpoint-sqlite langchain-openai deepagents pydantic-ai-slim`.
-    """
-    peers = os.environ.get("SANDBUR_BENCH_PEERS", "")
-    if not peers:
-        print("SANDBUR_BENCH_PEERS names no Python")
-        return
-    program = str(Path(__file__).with_name("turn_peers.py"))
-    rounds, versions = Rounds(("sandbur", *PEERS), runs, warm_up=0), dict[str, str]()
-    with tool_server() as server:
-        for name in rounds:
-            words = [peers, "-P", "-W", "ignore", program, name, server]
-            if name == "sandbur":
-                words = [sys.executable, "-m", "bench.turns", server, str(folder)]
-            env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]) if name == "sandbur" else ""}
-            ended = subprocess.run(words, env=env, cwd=folder, capture_output=True, text=True, check=False)
-            if ended.returncode:
-                sys.exit(f"{name} failed: {ended.stderr[-2000:]}")
-            cost_ms, versions[name] = ended.stdout.split()
-            rounds.note(float(cost_ms))
-    for name in rounds.noted:
-        ratio = f"{rounds.ratio(name, 'openai'):.2f} of the loop on the openai SDK"
-        print(f"50 turns of {name} {versions[name]}: CPU {rounds.median(name):.1f} ms a turn, {ratio}")
-
-
-async def measure_ours(server: str, folder: Path) -> None:
-    """Print what a turn of Sandbur costs in this process, as `turn_peers.py` does."""
-    await agent_run(f"{server}/ours-warm-{time.monotonic_ns()}/3/20/v1", folder, "http")
-    began = time.process_time()
-    await agent_run(f"{server}/ours-{time.monotonic_ns()}/50/20/v1", folder, "http")
-    print(f"{(time.process_time() - began) / 51 * 1000:.2f} {VERSION}")
-
-
-if __name__ == "__main__":
-    asyncio.run(measure_ours(sys.argv[1], Path(sys.argv[2])))

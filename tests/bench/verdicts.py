@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from bench.figures import tell
 from support.samples.commands import CATASTROPHES, DENIED, HARMLESS, MENTIONS, READS, UNSAFE
 from support.tools.gate import TOOLS, command
 
@@ -90,9 +91,9 @@ def print_plan_cost(workspace: Path, rounds: int) -> None:
             min(milliseconds(workspace, text, rounds // 4, plan=plan) for _ in range(5))
             for plan in (None, few, many)
         )
-        kept = "kept" if hundred - one < PLAN_LIMIT_MS else "MISSED"
-        print(f"{hundred - one:7.3f} ms more with a plan of 100 rules than of one", end=" ")
-        print(f"(limit {PLAN_LIMIT_MS}: {kept}), {hundred / alone:.2f} x of no plan: {text}")
+        more = hundred - one
+        tell(f"a plan of 100 rules, CPU more than of one: {text}", more, PLAN_LIMIT_MS, " ms")
+        print(f"  {hundred / alone:.2f} x of no plan")
 
 
 def print_wrong(what: str, commands: list[str], is_bad: Callable[[str], bool]) -> None:
