@@ -77,6 +77,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--by-file"):
+        if config.getoption("keyword"):
+            raise pytest.UsageError("--by-file knows no names of tests, so it takes no -k.")
         config.pluginmanager.register(ByFile(), "by file")
 
 

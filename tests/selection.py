@@ -1,7 +1,7 @@
 """Which tests a word of `tests/run` means: those of the core, or of one extension (a wing).
 
-An extension is called as its package in `SHIPPED` of `agent/extensions/registry.py`. Its tests are in the folders
-of that name, in the files whose names begin with it (`test_NAME_kills.py`), and at the places below.
+An extension is called as its package in `SHIPPED` of `agent/extensions/registry.py`. Its tests are in the
+folders of that name, in the files whose names begin with it (`test_NAME_kills.py`), and at the places below.
 """
 
 import ast

@@ -1,8 +1,8 @@
 """Runs a third of the longest lists of cases, another third at each commit: `--sample=K/N` of pytest.
 
-Tests with many cases are marked as `sampled`; lists that one test goes through pass `sample`. Which third a case
-belongs to depends on its text alone, so N consecutive commits run them all. A run ends with what it left out.
-Without the option, all cases run.
+Tests with many cases are marked as `sampled`; lists that one test goes through pass `sample`. Which third a
+case belongs to depends on its text alone, so N consecutive commits run them all. A run ends with what it left
+out. Without the option, all cases run.
 """
 
 import zlib
