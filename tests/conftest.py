@@ -10,6 +10,7 @@ from pathlib import Path
 os.environ.setdefault("SANDBUR_LEASE_S", "4")
 
 import pytest
+from support.by_file import ByFile, TestFile
 from support.commands.command import Command
 from support.screens.tmux_window import Terminal, open_terminal
 from support.stores.databases import DATABASES, EVERY_STORE, UrlOf, fresh_url, make_memory_url
@@ -19,7 +20,7 @@ from support.stores.reopening import close_all
 from sandbur.state.databases.schema import SESSION_TABLES
 from sandbur.state.store.store import Store
 
-pytest_plugins = ["support.flaky"]
+pytest_plugins = ["support.flaky", "support.sampling", "support.skips"]
 
 ON_EVERY_DATABASE = (
     "test_session",
@@ -72,6 +73,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--quick", action="store_true", help="unit tests that start no command and need no server"
     )
+    parser.addoption("--by-file", action="store_true", help="collect each file of tests when it is run")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--by-file"):
+        if config.getoption("keyword"):
+            raise pytest.UsageError("--by-file knows no names of tests, so it takes no -k.")
+        config.pluginmanager.register(ByFile(), "by file")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -79,7 +88,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         quick = [item for item in items if is_quick(item)]
         config.hook.pytest_deselected(items=[item for item in items if item not in set(quick)])
         items[:] = quick
-    slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
+    slow = {item.path for item in items if is_slow(item)}
     items.sort(key=lambda item: (item.path.relative_to(TESTS).parts[0] not in LONG, item.path not in slow))
 
 
@@ -89,11 +98,24 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def is_slow(item: pytest.Item) -> bool:
+    """Return True for a test that is marked as slow, and for a file that is not collected yet and has one."""
+    if isinstance(item, TestFile):
+        return "pytest.mark.slow" in item.path.read_text("utf-8")
+    return item.get_closest_marker("slow") is not None
+
+
 def is_quick(item: pytest.Item) -> bool:
+    if isinstance(item, TestFile):
+        return UNIT in item.path.parents
     fixtures = set(getattr(item, "fixturenames", ()))
     kind = getattr(item, "callspec", None) and item.callspec.params.get("store", "sqlite")
-    is_slow = item.get_closest_marker("slow") is not None
-    return UNIT in item.path.parents and not is_slow and not fixtures & STARTING and kind in (None, "sqlite")
+    return (
+        UNIT in item.path.parents
+        and not is_slow(item)
+        and not fixtures & STARTING
+        and kind in (None, "sqlite")
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

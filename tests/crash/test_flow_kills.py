@@ -37,6 +37,7 @@ def run(url: str, folder: Path, point: str = "") -> Ended:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled
 @pytest.mark.parametrize("point", POINTS)
 def test_a_flow_acts_at_most_once_and_answers_once_wherever_the_process_dies(
     url: str, tmp_path: Path, point: str

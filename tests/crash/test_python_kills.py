@@ -127,6 +127,7 @@ def lines(folder: Path, name: str) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("moment", [*POINTS, "before", "after"])
 def test_wherever_the_agent_dies_each_payment_happens_once(tmp_path: Path, moment: str) -> None:
     outcome, content = kill_and_resume("pay_checked", moment, tmp_path)
@@ -137,6 +138,7 @@ def test_wherever_the_agent_dies_each_payment_happens_once(tmp_path: Path, momen
     assert len(set(lines(tmp_path, "calls"))) == 2
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("moment", [*POINTS, "before", "after"])
 def test_a_payment_of_unknown_outcome_is_never_made_again(tmp_path: Path, moment: str) -> None:
     outcome, content = kill_and_resume("pay_unchecked", moment, tmp_path)
@@ -151,6 +153,7 @@ def test_a_payment_of_unknown_outcome_is_never_made_again(tmp_path: Path, moment
         assert lines(tmp_path, "effects") == ["A1", "A2"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("moment", APPROVED_POINTS)
 def test_wherever_the_agent_dies_each_approved_payment_happens_once(tmp_path: Path, moment: str) -> None:
     outcome, content = kill_and_resume("pay_checked", moment, tmp_path, "interactive")
@@ -160,6 +163,7 @@ def test_wherever_the_agent_dies_each_approved_payment_happens_once(tmp_path: Pa
     assert len(set(lines(tmp_path, "calls"))) == 2
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("moment", APPROVED_POINTS)
 def test_an_approved_payment_of_unknown_outcome_is_never_made_again(tmp_path: Path, moment: str) -> None:
     outcome, content = kill_and_resume("pay_unchecked", moment, tmp_path, "interactive")

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-KEEP, RETRY = "--keep-failures", "--retry-of"
+KEEP, MORE, RETRY = "--keep-failures", "--keep-more", "--retry-of"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(KEEP, metavar="FILE", help="write into FILE what each failed test showed")
+    parser.addoption(MORE, action="store_true", help="add to what is in the FILE of an earlier run")
     parser.addoption(RETRY, metavar="FILE", help="report tests of FILE that pass now as flaky")
 
 
@@ -26,6 +27,7 @@ class FirstFailures:
     def __init__(self, config: pytest.Config) -> None:
         self._keep: str | None = config.getoption(KEEP)
         self._retry: str | None = config.getoption(RETRY)
+        self._more: bool = config.getoption(MORE)
         self._failed: dict[str, str] = {}
         self._passed: set[str] = set()
 
@@ -37,9 +39,15 @@ class FirstFailures:
         elif report.when == "call" and report.passed:
             self._passed.add(report.nodeid)
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self._failed[report.nodeid] = report.longreprtext
+
     def pytest_sessionfinish(self) -> None:
         if self._keep is not None:
-            Path(self._keep).write_text(json.dumps(self._failed), "utf-8")
+            file = Path(self._keep)
+            earlier = json.loads(file.read_text("utf-8")) if self._more and file.exists() else {}
+            file.write_text(json.dumps(earlier | self._failed), "utf-8")
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         for nodeid, text in self._flaky():

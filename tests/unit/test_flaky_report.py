@@ -56,6 +56,6 @@ def test_a_test_that_passes_at_its_second_try_is_reported_with_its_first_failure
 
 
 def test_the_second_try_of_all_tests_is_made_with_what_the_first_kept() -> None:
-    text = (ROOT / "tests/run").read_text("utf-8")
-    assert '--keep-failures="$first"' in text
-    assert '--retry-of="$first"' in text
+    text = (ROOT / "tests/checks.py").read_text("utf-8")
+    assert 'f"--keep-failures={FAILURES}"' in text
+    assert 'f"--retry-of={FAILURES}"' in text

@@ -22,6 +22,7 @@ POINTS = [
 
 
 @pytest.mark.slow
+@pytest.mark.sampled
 @pytest.mark.parametrize(("point", "time"), POINTS)
 def test_a_killed_hub_goes_on_and_each_message_is_said_and_heard_once(
     tmp_path: Path, point: str, time: int

@@ -49,6 +49,7 @@ def _list_ids(store: Store) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled
 @pytest.mark.parametrize("point", POINTS)
 def test_each_change_of_memory_happens_once_wherever_the_process_dies(tmp_path: Path, point: str) -> None:
     died = run(tmp_path, point)

@@ -24,6 +24,7 @@ POINTS = [
 
 
 @pytest.mark.slow
+@pytest.mark.sampled
 @pytest.mark.parametrize(("point", "time"), POINTS)
 def test_a_killed_family_goes_on_and_nothing_that_ended_runs_again(
     tmp_path: Path, point: str, time: int

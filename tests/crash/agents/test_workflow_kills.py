@@ -37,6 +37,7 @@ def list_ended(folder: Path) -> dict[str, datetime]:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled
 @pytest.mark.parametrize(("point", "time"), POINTS)
 def test_a_killed_workflow_goes_on_and_no_branch_that_ended_runs_again(
     tmp_path: Path, point: str, time: int

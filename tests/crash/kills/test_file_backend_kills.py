@@ -49,6 +49,7 @@ def check(place: str, url: str, folder: Path, point: str) -> list[Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("place", ["memory", "store"])
 def test_wherever_the_process_dies_the_files_are_as_they_were_to_become(
@@ -58,6 +59,7 @@ def test_wherever_the_process_dies_the_files_are_as_they_were_to_become(
 
 
 @pytest.mark.slow
+@pytest.mark.sampled
 @pytest.mark.parametrize("point", OF_THE_STORE)
 def test_a_shared_file_that_was_written_is_not_written_again(url: str, tmp_path: Path, point: str) -> None:
     results = check("store", url, tmp_path, point)

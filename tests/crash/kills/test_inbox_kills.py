@@ -60,6 +60,7 @@ def run(url: str, folder: Path, point: str = "", victim: str = "inbox_victim") -
 
 
 @pytest.mark.slow
+@pytest.mark.sampled
 @pytest.mark.parametrize("point", POINTS)
 def test_what_was_said_is_heard_once_wherever_the_process_dies(url: str, tmp_path: Path, point: str) -> None:
     died = run(url, tmp_path, point)
@@ -78,6 +79,7 @@ def test_what_was_said_is_heard_once_wherever_the_process_dies(url: str, tmp_pat
 
 
 @pytest.mark.slow
+@pytest.mark.sampled
 @pytest.mark.parametrize("point", OBSERVE_POINTS)
 def test_an_observed_message_is_recorded_once_wherever_the_process_dies(
     url: str, tmp_path: Path, point: str

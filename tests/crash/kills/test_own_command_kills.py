@@ -38,6 +38,7 @@ def run(url: str, folder: Path, point: str = "") -> Ended:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled
 @pytest.mark.parametrize("point", POINTS)
 def test_it_is_done_at_most_once_and_told_once_wherever_the_process_dies(
     url: str, tmp_path: Path, point: str

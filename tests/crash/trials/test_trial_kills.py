@@ -59,6 +59,7 @@ def test_every_trial_that_is_listed_has_a_session_that_goes_on(command: Command,
     assert (name in listed) == (name in names_of(command)) == (point == "store_after_commit:1")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("point", POINTS)
 def test_a_killed_run_goes_on_in_its_copy(command: Command, point: str) -> None:
     ended = command.run(*TRY, "write two into a.txt", SANDBUR_CRASH_AT=point)

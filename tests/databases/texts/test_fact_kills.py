@@ -34,6 +34,7 @@ def look(url: str) -> tuple[list[str], list[str]]:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", DATABASES)
 @pytest.mark.parametrize("operation", STEPS)
 def test_a_killed_change_of_facts_happened_wholly_or_not_at_all(

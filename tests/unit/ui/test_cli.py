@@ -102,7 +102,7 @@ class HalfMade(asyncio.SelectorEventLoop):
     def set_debug(self, enabled):
         super().set_debug(enabled)
         if sys.argv[1] == "main":
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)  # to this thread, whichever the system would choose
             return
         reader, writer = os.pipe2(os.O_NONBLOCK)
         os.set_blocking(reader, True)

@@ -72,6 +72,7 @@ def test_a_browser_shows_it_offline_with_its_style_and_runs_nothing(store: Store
     assert (tmp_path / "page.png").stat().st_size > 20_000
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("table", ["steps", "messages", "calls", "traces"])
 @pytest.mark.parametrize("rubbish", ["", "{", "null", "[]", '{"a": 1}'])

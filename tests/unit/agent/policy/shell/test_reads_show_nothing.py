@@ -12,6 +12,7 @@ import pytest
 from support.required import lacks
 from support.samples.commands import DENIED, READS, UNSAFE
 from support.samples.hostile import CONFIGS, PLANTED, make_hostile
+from support.sampling import sample
 from support.tools.gate import command
 
 from sandbur.actions.tools.shell.language.programs.git_tables import GIT
@@ -164,9 +165,10 @@ def test_what_passes_unasked_shows_nothing_planted_and_runs_no_planted_program(
     monkeypatch.setenv("HOME", str(workspace.parent / "home"))
     repositories = sorted(path.name for path in workspace.iterdir() if (path / ".git").exists())
     texts = list(dict.fromkeys(corpus(repositories)))
-    passing = [text for text in texts if command(workspace, text).decision == "allow"]
     assert len(texts) > 8_000
-    assert len(passing) > 1_000
+    tried = sample("command lines that are judged and run", texts)
+    passing = [text for text in tried if command(workspace, text).decision == "allow"]
+    assert len(passing) > len(tried) / 8
     with ThreadPoolExecutor(4) as threads:
         outputs = list(threads.map(run, passing))
     shown = [text for text, output in zip(passing, outputs, strict=True) if shows_planted(output)]
@@ -192,6 +194,7 @@ def test_behind_the_wall_a_wrong_verdict_shows_nothing(workspace: Path) -> None:
     run = run_behind_the_wall(workspace)
     ways = (".env", "way_out/secret.txt", "~/notes.txt", "s*", "../outside/secret.txt")
     texts = [*SHOWING, *(frame.format(*[way] * frame.count("{}")) for frame, way in product(FRAMES, ways))]
+    texts = sample("command lines behind the wall", texts)
     with ThreadPoolExecutor(4) as threads:
         outputs = list(threads.map(run, texts))
     assert [text for text, output in zip(texts, outputs, strict=True) if shows_planted(output)] == []
