@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from support.places import ROOT
+from support.commands.warm_process import WarmProcess
 from support.tools.processes import alive, parent_of, supervisors
 from support.tools.sandboxes import KINDS, require
+from support.victims.victims import start_victim
 from support.waiting import wait_for
 
 from sandbur.actions.ports import Recovered, ToolContext, ToolOutcome
@@ -27,22 +28,6 @@ from sandbur.actions.tools.shell.tool import RunShellCommand
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs /proc")
 
-AGENT = """
-import asyncio, os, sys
-from pathlib import Path
-from sandbur.actions.ports import ToolContext
-from sandbur.actions.tools.shell.tool import RunShellCommand
-folder, arguments = Path(os.environ["FOLDER"]), os.environ["ARGUMENTS"]
-kind, sandbox = os.environ["SANDBOX"], None
-if kind:
-    from sandbur.actions.tools.shell.sandbox.sandbox import Sandbox, Workplace
-    sandbox = Sandbox(kind, Workplace((folder,), folder / "home", (folder / "calls",)))
-tool = RunShellCommand(idle_s=float(os.environ["IDLE_S"]), sandbox=sandbox)
-context = ToolContext("c1", folder, lambda text: None, folder / "calls" / "c1")
-print(asyncio.run(tool.run(tool.parse(arguments), context)).content, flush=True)
-sys.stdin.read()
-"""
-
 
 @dataclass
 class Trial:
@@ -50,7 +35,7 @@ class Trial:
 
     folder: Path
     nap: str
-    agent: "subprocess.Popen[bytes] | None" = None
+    agent: WarmProcess | None = None
     arguments: str = ""
     sandbox: str = ""
 
@@ -62,13 +47,7 @@ class Trial:
             "IDLE_S": str(idle_s),
             "SANDBOX": self.sandbox,
         }
-        self.agent = subprocess.Popen(
-            [sys.executable, "-c", AGENT],
-            cwd=ROOT,
-            env={**os.environ, **own, "IDLE_S": str(idle_s), "SANDBUR_CRASH_AT": crash_at},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
+        self.agent = start_victim("shell_victim", {**os.environ, **own, "SANDBUR_CRASH_AT": crash_at})
 
     @property
     def scratch(self) -> Path:
@@ -281,7 +260,7 @@ def test_an_agent_that_wakes_up_after_the_recovery_starts_nothing(trial: Trial):
 def test_recovery_waits_for_nobody_and_can_be_repeated(trial: Trial):
     trial.arguments = '{"command": "true"}'
     assert trial.recover() == Recovered(None)
-    trial.start("echo so far; setsid sleep {nap}")
+    trial.start("echo so far; setsid sleep {nap}; :")
     trial.wait_for_processes()
     wait_for(lambda: b"so far" in trial.output)
     trial.kill(trial.supervisor)
@@ -293,7 +272,7 @@ def test_recovery_waits_for_nobody_and_can_be_repeated(trial: Trial):
 
 
 def test_a_stopped_supervisor_is_waited_for_a_moment_only(trial: Trial):
-    trial.start("echo so far; setsid sleep {nap}")
+    trial.start("echo so far; setsid sleep {nap}; :")
     trial.wait_for_processes()
     wait_for(lambda: b"so far" in trial.output)
     # The zygote would let it go on.
@@ -308,7 +287,7 @@ def test_a_stopped_supervisor_is_waited_for_a_moment_only(trial: Trial):
 
 
 def test_a_stopped_supervisor_goes_on_when_the_agent_is_gone_and_records_the_end(trial: Trial):
-    trial.start("echo so far; setsid sleep {nap}")
+    trial.start("echo so far; setsid sleep {nap}; :")
     trial.wait_for_processes()
     os.kill(trial.supervisor, signal.SIGSTOP)
     trial.kill()

@@ -6,7 +6,6 @@ import os
 import random
 import secrets
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -15,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from support.places import ROOT
+from support.commands.warm_process import WarmProcess
 from support.tools.processes import below, open_files, parent_of, supervisors
 from support.tools.sandboxes import KINDS, require
+from support.victims.victims import start_victim
 from support.waiting import wait_for
 
 from sandbur.actions.ports import Recovered, ToolContext
@@ -25,27 +25,6 @@ from sandbur.actions.tools.shell.tool import RunShellCommand
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each command has its own program")
 
-AGENT = """
-import asyncio, os, sys
-from pathlib import Path
-from sandbur.actions.ports import ToolContext
-from sandbur.actions.tools.shell.tool import RunShellCommand
-folder = Path(os.environ["FOLDER"])
-kind, sandbox = os.environ["SANDBOX"], None
-if kind:
-    from sandbur.actions.tools.shell.sandbox.sandbox import Sandbox, Workplace
-    sandbox = Sandbox(kind, Workplace((folder,), folder / "home", (folder / "calls",)))
-exec(os.environ["FIRST"])
-async def main():
-    number = 0
-    while arguments := await asyncio.to_thread(sys.stdin.readline):
-        tool = RunShellCommand(sandbox=sandbox)
-        context = ToolContext("c", folder, lambda text: None, folder / "calls" / f"c{number}")
-        number += 1
-        outcome = await tool.run(tool.parse(arguments), context)
-        print(repr(outcome.content), flush=True)
-asyncio.run(main())
-"""
 SPARE_S = 0.5
 """What is meant to stay as it is has so long to change."""
 
@@ -76,19 +55,19 @@ class Agent:
 
     folder: Path
     nap: str
-    process: "subprocess.Popen[str] | None" = None
+    process: WarmProcess | None = None
     commands: int = 0
     seen: frozenset[int] = frozenset()
 
     def start(self, sandbox: str = "", first: str = "", **variables: str) -> None:
-        own = {"FOLDER": str(self.folder), "SANDBOX": sandbox, "FIRST": first, **variables}
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", AGENT], cwd=ROOT, env={**os.environ, **own},
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        self.begin(sandbox, first, **variables)
         assert self.run("echo ready") == "ready\nexit code: 0"
         wait_for(lambda: self.spare)
         self.notice()
+
+    def begin(self, sandbox: str = "", first: str = "", **variables: str) -> None:
+        own = {"FOLDER": str(self.folder), "SANDBOX": sandbox, "FIRST": first, **variables}
+        self.process = start_victim("commands_victim", {**os.environ, **own})
 
     @property
     def pid(self) -> int:
@@ -490,11 +469,7 @@ def test_where_no_zygote_can_be_each_command_starts_its_own_supervisor(agent: Ag
     refused = instead.format(nap=agent.nap)
     python.write_text(REFUSING.format(instead=refused, python=sys.executable))
     python.chmod(0o700)
-    own = {"FOLDER": str(agent.folder), "SANDBOX": "", "FIRST": f"sys.executable = {str(python)!r}"}
-    agent.process = subprocess.Popen(
-        [sys.executable, "-c", AGENT], cwd=ROOT, env={**os.environ, **own},
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    agent.begin(first=f"sys.executable = {str(python)!r}")
     assert agent.run(EFFECT) == DONE
     began = time.monotonic()
     assert agent.run(EFFECT) == DONE

@@ -12,7 +12,7 @@ from typing import IO, Any, Self
 
 from support.commands.warm_start import warm_start
 
-OPTIONS = frozenset({"stdin", "stdout", "stderr", "start_new_session"})
+OPTIONS = frozenset({"stdin", "stdout", "stderr", "start_new_session", "text"})
 """The options of `subprocess.Popen` that a warm start supports."""
 _ENDS_S = 60
 
@@ -28,11 +28,16 @@ class WarmProcess:
         stdout: Any = None,
         stderr: Any = None,
         start_new_session: bool = False,
+        text: bool = False,
+        program: Path | None = None,
     ) -> None:
-        streams = [_Stream(number, given) for number, given in enumerate((stdin, stdout, stderr))]
+        """Start a command, or a Python program instead; with `text` its streams are those of texts."""
+        streams = [_Stream(number, given, text) for number, given in enumerate((stdin, stdout, stderr))]
         self.stdin, self.stdout, self.stderr = (stream.ours for stream in streams)
         fds = [stream.fd for stream in streams]
-        self._launched = warm_start().launch(words, cwd, env, fds, leads_session=start_new_session)
+        self._launched = warm_start().launch(
+            words, cwd, env, fds, leads_session=start_new_session, program=program
+        )
         for stream in streams:
             stream.give_away()
         self.pid = self._launched.pid
@@ -72,14 +77,14 @@ class WarmProcess:
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
 
-    def communicate(self, timeout: float | None = None) -> tuple[bytes, bytes]:
-        """Close stdin, wait for the end, and return the bytes of stdout and stderr."""
+    def communicate(self, timeout: float | None = None) -> tuple[Any, Any]:
+        """Close stdin, wait for the end, and return what is left of stdout and stderr."""
         if self.stdin is not None:
             with suppress(BrokenPipeError):
                 self.stdin.close()
-        contents = [b"", b""]
+        contents: list[Any] = [b"", b""]
 
-        def read(number: int, stream: IO[bytes]) -> None:
+        def read(number: int, stream: IO[Any]) -> None:
             with stream:
                 # A test may have read without waiting; here the end is waited for.
                 os.set_blocking(stream.fileno(), True)
@@ -102,13 +107,14 @@ class WarmProcess:
 class _Stream:
     """One of the three descriptors, as `subprocess.Popen` takes it."""
 
-    def __init__(self, number: int, given: Any) -> None:
-        self.ours: IO[bytes] | None = None
+    def __init__(self, number: int, given: Any, is_text: bool) -> None:
+        self.ours: IO[Any] | None = None
         self._is_lent = given in (subprocess.PIPE, subprocess.DEVNULL)
         if given == subprocess.PIPE:
             ends = os.pipe()
             self.fd, own = ends if number == 0 else ends[::-1]
-            self.ours = os.fdopen(own, "wb" if number == 0 else "rb")
+            mode = "w" if number == 0 else "r"
+            self.ours = os.fdopen(own, mode) if is_text else os.fdopen(own, f"{mode}b")
         elif given == subprocess.DEVNULL:
             self.fd = os.open(os.devnull, os.O_RDWR)
         elif given is None:

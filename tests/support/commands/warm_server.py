@@ -14,6 +14,7 @@ import selectors
 import socket
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module, reload
 from typing import Any, NoReturn
@@ -85,6 +86,8 @@ MODULES = (
     "sandbur.agent.extensions.skills.skills_runtime",
     "sandbur.state.maintenance.verify",
     "sandbur.ui.commands.sessions.session_table",
+    "sandbur.ui.cli.process_start",
+    "sandbur.ui.terminal.sized_console",
     "rich.markdown",
     "rich.table",
     "httpx2",
@@ -95,12 +98,17 @@ MODULES = (
     "genai_prices.data",
     "genai_prices.data_snapshot",
     "genai_prices.data_units",
+    "encodings.idna",
 )  # fmt: skip
 MODULES_OF_COMMANDS = {
     "acp": ("sandbur.ui.acp.editor_server", "sandbur.agent.extensions.mcp.connection"),
     "mcp": ("sandbur.ui.commands.mcp.run_tools", "sandbur.agent.extensions.mcp.connection"),
+    "sessions": ("sandbur.agent.knowledge.retrieval.library", "sandbur.agent.knowledge.retrieval.citations"),
+    "replay": ("sandbur.agent.sdk.agent", "sandbur.agent.sdk.testing.recorded_runs"),
 }
-"""First word of a command -> further modules, which are imported at the first request for such a command."""
+"""First word of a command -> modules that it imports later than those that declare and run it. All of these
+are imported at the first request for such a command.
+"""
 MODULES_OF_VICTIMS = (
     "sandbur.agent.sdk.agent",
     "sandbur.testing",
@@ -156,6 +164,7 @@ class Server:
         size, fds, _, _ = socket.recv_fds(connection, 8, 3, socket.MSG_WAITALL)
         with connection.makefile("rb") as stream:
             request = json.loads(stream.read(int.from_bytes(size, "big")))
+        import_command(request["words"])
         for name in modules_of(request):
             import_module(name)
         assert threading.active_count() == 1
@@ -192,6 +201,18 @@ class Server:
             connection.sendall(str(os.waitstatus_to_exitcode(status)).encode())
 
 
+def import_command(words: Sequence[str]) -> None:
+    """Import the modules that declare and run a command, as the command itself does at its start."""
+    from sandbur.ui.cli.grammar import COMMANDS, command_class
+
+    if words and words[0] in COMMANDS:
+        command = command_class(words[0])
+        package = command.__module__.rpartition(".")[0]
+        for home in (command.HOME, *(action.home for action in command.ACTIONS.values())):
+            if home:
+                import_module(f".{home.rpartition('.')[0]}", package)
+
+
 def modules_of(request: dict[str, Any]) -> tuple[str, ...]:
     words = request["words"]
     is_victim = f"{os.sep}victims{os.sep}" in (request["program"] or "")
@@ -202,12 +223,18 @@ def modules_of(request: dict[str, Any]) -> tuple[str, ...]:
 
 
 def compute_constants() -> None:
-    """Compute cached values that are the same in every process, such as tool schemas and key patterns."""
+    """Compute cached values that are the same in every process: schemas of tools and states, and patterns."""
+    from sandbur.actions.masking.late_pattern import LatePattern
     from sandbur.actions.masking.masker import TextMasker
     from sandbur.actions.tools.registry import load_declared_traits
+    from sandbur.state.application import ApplicationState
+    from sandbur.state.store.deltas import decode_fields
 
     load_declared_traits()
     TextMasker().find_spans(b"")
+    decode_fields(ApplicationState, {}, book=None)
+    for pattern in [each for each in gc.get_objects() if isinstance(each, LatePattern)]:
+        assert pattern.compiled
 
 
 def main() -> None:

@@ -7,15 +7,19 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from support.commands.warm_process import WarmProcess
+from support.commands.warm_start import can_be_warm, warm_start
+from support.places import ROOT
 from support.waiting import wait_for
 
 TIMEOUT_S = 60
+COMMAND = ("-m", "sandbur.ui.cli.main")
 
 
 @dataclass
@@ -42,7 +46,7 @@ class Event:
 class RunningServer:
     port: int
     token: str
-    process: "subprocess.Popen[str]"
+    process: "subprocess.Popen[str] | WarmProcess"
     environment: dict[str, str] = field(default_factory=dict[str, str])
 
     def ask(
@@ -112,7 +116,11 @@ class RunningServer:
 
     def run(self, *words: str) -> str:
         """Run `sandbur serve` with these words on the store of the server, and return its output."""
-        command = [sys.executable, "-m", "sandbur.ui.cli.main", "serve", *words]
+        if can_be_warm(self.environment):
+            code, out, err = warm_start().run(("serve", *words), Path.cwd(), self.environment, None)
+            assert code == 0, err
+            return out.decode()
+        command = [sys.executable, *COMMAND, "serve", *words]
         found = subprocess.run(
             command, env=self.environment, stdout=subprocess.PIPE, text=True, check=True, timeout=TIMEOUT_S
         )
@@ -140,6 +148,15 @@ def read_events(lines: Any) -> Iterator[Event]:
             event = Event()
 
 
+def _start(
+    words: Sequence[str], folder: Path, env: dict[str, str], program: tuple[str, ...], errors: IO[str]
+) -> "subprocess.Popen[str] | WarmProcess":
+    if program == COMMAND and can_be_warm(env):
+        return WarmProcess(words, folder, env, stdout=subprocess.PIPE, stderr=errors, text=True)
+    line = [sys.executable, *program, *words]
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=errors, text=True, env=env, cwd=folder)
+
+
 @contextmanager
 def serve(
     home: Path,
@@ -147,21 +164,19 @@ def serve(
     model: str = "demo",
     store: str = "",
     env: Mapping[str, str] | None = None,
-    program: tuple[str, ...] = ("-m", "sandbur.ui.cli.main"),
+    program: tuple[str, ...] = COMMAND,
 ) -> Generator[RunningServer]:
     """Start `sandbur serve` on a free port with its data below `home`."""
     home.mkdir(exist_ok=True)
     folder = home / "work"
     folder.mkdir(exist_ok=True)
     clean = {name: value for name, value in os.environ.items() if not name.startswith("SANDBUR")}
-    environment = {**clean, "HOME": str(home), "SANDBUR_HOME": str(home / "sandbur"), **(env or {})}
-    command = [sys.executable, *program, "serve", "--port", "0", "-m", model, *flags]
-    command += ["--store", store] if store else []
+    places = {"HOME": str(home), "SANDBUR_HOME": str(home / "sandbur"), "PYTHONPATH": str(ROOT)}
+    environment = {**clean, **places, **(env or {})}
+    words = ("serve", "--port", "0", "-m", model, *flags, *(("--store", store) if store else ()))
     with (
         (home / "server.err").open("a") as errors,
-        subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment, cwd=folder
-        ) as process,
+        _start(words, folder, environment, program, errors) as process,
     ):
         assert process.stdout is not None
         try:
