@@ -7,11 +7,12 @@ import stat
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from threading import Event
 from typing import cast
 
+from .....state.lazy_dataclass import dataclass
 from ....workspace.paths import FileProblem, open_regular
 from ....workspace.safe_open import read_status
 from ....workspace.tree import FileFilter, FileListing, list_search_files

@@ -10,7 +10,6 @@ import json
 import os
 import uuid
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -19,6 +18,7 @@ from .....agent.history.time_travel.branches import branch
 from .....agent.sdk.stored_sessions import SessionInfo, SessionQuery, list_sessions
 from .....agent.session.secrets import masker_for
 from .....state.conversation.messages import UserContent, encodable
+from .....state.lazy_dataclass import dataclass
 from .....state.store.store import Store
 from ...routes.route import ApiRequest
 from .contents import SentConversation
