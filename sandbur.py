@@ -4,6 +4,7 @@ The folders `agent`, `actions`, `state` and `ui` beside this file are subpackage
 in `__all__` are public. A name is loaded when it is first used.
 """
 
+import gc
 import os
 from importlib import import_module
 
@@ -440,9 +441,23 @@ def __getattr__(name: str) -> "Any":
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, attribute = _HOMES[name]
-    found = import_module(module)
+    found = _import_without_collections(module)
     value = globals()[name] = getattr(found, attribute) if attribute else found
     return value
+
+
+def _import_without_collections(module: str) -> "Any":
+    """Import a module while no garbage is collected: nearly all that an import makes stays.
+
+    Afterwards the program's collector is as it was. Nothing is frozen: that is for the program to decide.
+    """
+    if not gc.isenabled():
+        return import_module(module)
+    gc.disable()
+    try:
+        return import_module(module)
+    finally:
+        gc.enable()
 
 
 def __dir__() -> list[str]:

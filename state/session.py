@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
@@ -15,6 +14,7 @@ from .application import OutputSchema as OutputSchema
 from .conversation.content import Attachment
 from .conversation.messages import Message, Record, UserContent
 from .errors import UsageError
+from .lazy_dataclass import dataclass
 from .store.sessions.listing import SessionSummary
 
 SandboxWish = Literal["auto", "required", "off"]

@@ -124,13 +124,13 @@ def _compile(pattern: str) -> re.Pattern[bytes]:
 
 
 @cache
-def _group_formats_by_head() -> dict[bytes, tuple[tuple[str, re.Pattern[bytes]], ...]]:
-    """Return the formats, grouped by their prefix."""
-    grouped: dict[bytes, tuple[tuple[str, re.Pattern[bytes]], ...]] = {}
+def _group_formats_by_head() -> dict[bytes, tuple[tuple[str, str], ...]]:
+    """Return the labels and patterns of the formats, grouped by their prefix."""
+    grouped: dict[bytes, tuple[tuple[str, str], ...]] = {}
     for label, heads, body in _BY_PREFIX:
         for head in heads.split():
             key = head.encode()
-            grouped[key] = (*grouped.get(key, ()), (label, _compile(head + body)))
+            grouped[key] = (*grouped.get(key, ()), (label, head + body))
     return grouped
 
 
@@ -165,7 +165,7 @@ def _find_prefixed_keys(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
         before = _HEAD_BACKWARDS.match(data[max(end - _LONGEST_HEAD, done) : end][::-1])
         start = end - before.end() if before is not None else end
         for label, pattern in formats.get(data[start:end], ()):
-            if (whole := pattern.match(data, start)) is not None:
+            if (whole := _compile(pattern).match(data, start)) is not None:
                 done = whole.end()
                 if _DUMMY.search(whole[0][:80]) is None:
                     yield SecretSpan(start, done, label)

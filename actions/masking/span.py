@@ -2,10 +2,10 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from re import Match, Pattern
 from re import compile as compiled
 
+from ...state.lazy_dataclass import dataclass
 from .late_pattern import LatePattern
 
 PLACEHOLDER = compiled(r"\[masked (?P<label>[A-Za-z0-9][A-Za-z0-9 _.$-]{0,100})\]")

@@ -1,10 +1,10 @@
 """The port for hooks: the questions that actions ask hooks, and the answers of hooks."""
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from ...state.calls import HookVerdict, PendingCall
 from ...state.conversation.messages import Message, ToolUse, UserContent
+from ...state.lazy_dataclass import dataclass
 from . import ToolOutcome
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Self
 
 from ...state.application import FlowKind, StepStatus, Usage, VibeStep
 from ...state.calls import PendingCall, SubAgentCall, parent_call_id_of
 from ...state.conversation.messages import Outcome, ToolResult
+from ...state.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from ...state.application import FlowMatch
+from ...state.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

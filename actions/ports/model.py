@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from ...state.application import Usage
 from ...state.conversation.messages import Message, Text, Thinking
 from ...state.conversation.transcript import Transcript
+from ...state.lazy_dataclass import dataclass
 from .events import Notice, TextDelta, ThinkingDelta
 
 if TYPE_CHECKING:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+from ...state.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from ...state.application import PlanTerms

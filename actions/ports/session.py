@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -26,6 +26,7 @@ from ...state.conversation.messages import (
     ToolUse,
 )
 from ...state.databases.file_parts import OpenFile
+from ...state.lazy_dataclass import dataclass
 from ...state.session import USUAL_COMPACTION, CompactionRules, WaitingMessage
 from ...state.trace import TraceRecord
 from ..masking.references import References

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
@@ -30,6 +30,7 @@ from ...state.conversation.messages import (
 from ...state.conversation.plan_notebook import PlanChange
 from ...state.conversation.usage import Usage
 from ...state.databases.file_parts import OpenFile
+from ...state.lazy_dataclass import dataclass
 from ..tools.functions.run_scope import RunScope
 from ..workspace.safe_open import ANYWHERE, PathScope
 from .model import ToolSpec

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol, runtime_checkable
+
+from ...state.lazy_dataclass import dataclass
 
 AnswerAction = Literal["accept", "decline", "cancel"]
 

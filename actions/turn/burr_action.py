@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Literal, Protocol, Unpack, cast
 
@@ -11,6 +10,7 @@ from burr.core.action import FunctionBasedStreamingAction
 from typing_extensions import TypedDict
 
 from ...state.application import ApplicationState
+from ...state.lazy_dataclass import dataclass
 
 Changes = dict[str, Any]
 """The state changes of an action, in one commit. Maps the name of a field to its new value."""

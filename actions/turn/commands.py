@@ -1,10 +1,11 @@
 """The slash commands and shell commands that a person types instead of a message."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, get_args
 
 from ...state.application import COMPRESSED_WHEN_ASKED, SKIPS_STEPS, ApplicationState, ExecutionMode
+from ...state.lazy_dataclass import dataclass
 
 _COMMAND = re.compile(r"/([A-Za-z][\w-]*(?::[\w-]+)*)(?:\s+(.*))?", re.DOTALL)
 MODES: tuple[ExecutionMode, ...] = get_args(ExecutionMode)

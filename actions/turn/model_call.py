@@ -1,7 +1,7 @@
 """Makes the model call of an action: checks that the request fits, streams the reply and records the cost."""
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from ...state.application import ApplicationState, Usage
@@ -9,6 +9,7 @@ from ...state.conversation.attachments import AttachedFile
 from ...state.conversation.messages import Block, Message, Text, Thinking, ToolUse
 from ...state.conversation.transcript import Transcript
 from ...state.errors import ContextFull, ModelError, SandburError
+from ...state.lazy_dataclass import dataclass
 from ...state.process.clock import now
 from ...state.process.crashpoints import reach
 from ...state.trace import Failure, ModelCalled, RequestShape

@@ -6,10 +6,10 @@ import secrets
 import stat
 from collections.abc import Set
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from ...state.lazy_dataclass import dataclass
 from ...state.process.crashpoints import reach
 from ...state.process.identity import is_process_gone, make_runner_name
 from .paths import FileProblem, FileStat, open_regular

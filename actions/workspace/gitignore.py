@@ -7,10 +7,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from ...state.lazy_dataclass import dataclass
 from .paths import FileProblem, open_regular
 from .patterns import BadPattern, Matcher, compile_pattern, expand_braces
 from .safe_open import resolve_real_path

@@ -14,9 +14,10 @@ import stat
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from ...state.lazy_dataclass import dataclass
 
 _OPENAT2 = 437
 """The number of the system call, which is the same on all these machines."""

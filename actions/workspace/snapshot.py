@@ -9,11 +9,11 @@ import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...state.calls import NO_FILE_CHANGES, FileChange, FileChanges
+from ...state.lazy_dataclass import dataclass
 from .content_cache import ContentCache, digest_of, to_recorded_mode, write_whole
 from .paths import FileProblem, FileStat, format_count, format_size, open_regular
 from .protected.secret_files import is_secret_file

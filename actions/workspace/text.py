@@ -6,11 +6,12 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Literal
 
+from ...state.lazy_dataclass import dataclass
 from .paths import FileProblem, FileStat, format_path, format_size, open_regular, translate_errors
 
 SAMPLE_BYTES = 65_536

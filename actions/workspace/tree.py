@@ -6,11 +6,12 @@ import time
 from collections import deque
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from threading import Event
 
 from ...state.errors import skip_unreadable
+from ...state.lazy_dataclass import dataclass
 from .gitignore import FolderRules, load_rules, load_rules_above
 from .paths import FileStat
 from .safe_open import open_folder

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from ...actions.ports import ToolOutcome
@@ -13,6 +12,7 @@ from ...actions.ports.sub_agents import GENERAL_AGENT
 from ...state.application import NO_OPTIONS, RunOptions, Usage
 from ...state.calls import relayed_call_id
 from ...state.conversation.messages import Message, UserContent
+from ...state.lazy_dataclass import dataclass
 from ...state.session import SpawnedBy
 from ..runtime.agent_definition import SubAgentDefinition
 from ..session.position import count_usage_since

@@ -6,13 +6,14 @@ import os
 import re
 import sys
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ...state.databases.url import SCHEMES, find_registered, parse_server_url
 from ...state.errors import ConfigError, SandburError, StoreError, UsageError
+from ...state.lazy_dataclass import dataclass
 from ..extensions.extension import ConfigFile, load
 from ..extensions.registry import PACKAGES, entry_point_groups, extensions
 from ..models.aliases import check_aliases, model_of

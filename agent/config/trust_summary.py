@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from ...state.errors import ConfigError
+from ...state.lazy_dataclass import dataclass
 from ..extensions.extension import load
 from ..extensions.registry import extensions
 from .load import extension_files

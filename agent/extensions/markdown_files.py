@@ -4,12 +4,12 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from ...state.errors import ConfigError
+from ...state.lazy_dataclass import dataclass
 from ..config.paths import decode_text, own_text_folders, read_bytes, text_folders
 from ..config.trust import is_trusted_place, trust_place
 

@@ -3,11 +3,11 @@
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from ...state.errors import ConfigError, UsageError
+from ...state.lazy_dataclass import dataclass
 from .markdown_files import TextFolder, list_files, split_front_matter
 
 _NAME = re.compile(r"[A-Za-z][\w-]*(?::[\w-]+)*")

@@ -10,9 +10,10 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import IO, Any, Literal
 
+from ...state.lazy_dataclass import dataclass
 from ...state.process.installation import make_own_command
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0

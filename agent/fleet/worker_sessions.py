@@ -7,12 +7,13 @@ import math
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, cast
 
 from ...actions.ports import ModelRequest, Reply
 from ...state.databases.database import Database
+from ...state.lazy_dataclass import dataclass
 from ...state.store.sessions.budgets import BudgetRows
 from ...state.store.sessions.claims import Claimed, WorkerClaims
 from ...state.store.sessions.lanes import make_agent_key

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from typing import Literal
 
@@ -12,6 +11,7 @@ from ...actions.ports import Toolbox
 from ...state.conversation.messages import Message
 from ...state.conversation.transcript import Transcript
 from ...state.errors import UsageError
+from ...state.lazy_dataclass import dataclass
 from ...state.search.ranking import list_query_words
 from ...state.search.words import find_stem, list_parts
 from ...state.store.recording import load_messages

@@ -1,12 +1,12 @@
 """The sub-agents of a stored session: the task, the state and the usage of each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pydantic import ValidationError
 
 from ...state.application import Usage
 from ...state.errors import SandburError
+from ...state.lazy_dataclass import dataclass
 from ...state.session import SessionSummary
 from ...state.store.recording import load_state
 from ...state.store.store import Store

@@ -1,7 +1,6 @@
 """Describes each step of a session in one line, and reads the first lines of early messages."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ...actions.turn.burr_action import StepKind
@@ -11,6 +10,7 @@ from ...state.conversation.approved_plan import ApprovedPlan
 from ...state.conversation.content import list_labels
 from ...state.conversation.messages import Message, Text, ToolResult, ToolUse, find_subject
 from ...state.databases.database import Database
+from ...state.lazy_dataclass import dataclass
 from ...state.store.call_moves import find_nested_call, list_placed_moves
 from ...state.store.integrity import name_damage
 from ...state.store.recording import (

@@ -5,7 +5,7 @@ import os
 import re
 import ssl
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from socket import EAI_AGAIN, gaierror
@@ -21,6 +21,7 @@ from ...state.errors import (
     Unreachable,
     to_exhausted,
 )
+from ...state.lazy_dataclass import dataclass
 from .providers import Endpoint
 
 _CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "request_too_large"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from ...actions.ports import (
@@ -19,6 +18,7 @@ from ...actions.ports.events import Notice
 from ...actions.turn.model_call import refusal_of
 from ...state.conversation.attachments import AttachedFile
 from ...state.errors import ModelError, Overloaded, Unreachable, UsageError
+from ...state.lazy_dataclass import dataclass
 
 
 class NoModel:

@@ -7,7 +7,6 @@ import random
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Protocol
@@ -18,6 +17,7 @@ from ...state.application import Usage
 from ...state.conversation.attachments import AttachedFile
 from ...state.conversation.messages import Message, Wire
 from ...state.errors import ContextFull, CredentialsError, ModelError, Overloaded
+from ...state.lazy_dataclass import dataclass
 from .counting.count_requests import (
     CountRequest,
     make_anthropic_count,

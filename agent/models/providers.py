@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from ...actions.ports.formatter import WireFormat
 from ...state.conversation.messages import Wire
+from ...state.lazy_dataclass import dataclass
 
 FileKind = Literal["image", "document", "audio", "video"]
 Cloud = Literal["azure", "bedrock", "vertex"]

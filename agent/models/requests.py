@@ -5,7 +5,6 @@ import re
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from re import Pattern
 from typing import Any, NamedTuple, cast
@@ -18,6 +17,7 @@ from ...state.application import Usage
 from ...state.conversation.attachments import MAX_IMAGE_BYTES, AttachedFile
 from ...state.conversation.messages import Block, Message, Text, dialect_cache_of, refuse_json_constant
 from ...state.conversation.transcript import Transcript, TranscriptRange
+from ...state.lazy_dataclass import dataclass
 from ...state.session import Effort
 from .providers import Endpoint
 from .wires.files import FileSupport, SentFile, SentKind

@@ -7,7 +7,6 @@ reachable states. The kinds of calls come from the real gate step and the real `
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, product
 from typing import Any, NamedTuple, cast, get_args
@@ -19,6 +18,7 @@ from ...actions.turn.burr_action import traits_of
 from ...state.application import ApplicationState, Phase, VibeStep
 from ...state.calls import PendingCall
 from ...state.errors import SandburError
+from ...state.lazy_dataclass import dataclass
 from ..graph import TransitionCondition
 from .past.gate_outcomes import CallKind, find_gate_outcomes, find_person_outcomes
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from ...actions.ports import SubAgents, ToolSource
 from ...actions.ports.advice import Advice
 from ...actions.ports.message_router import MessageRouter, RoutedMessage, refuse_message
 from ...actions.turn.commands import FLOW_COMMAND, parse_command
+from ...state.lazy_dataclass import dataclass
 from ...state.session import SessionSettings
 from ..extensions.extension import Extension, FindCitedFiles, load
 from ..extensions.registry import extensions, list_shipped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -13,6 +13,7 @@ from ...actions.ports.run_inputs import NO_OVERRIDES, Overrides
 from ...actions.turn.flows.flow import Flow
 from ...actions.turn.output.format import OutputFormat, output_format
 from ...state.conversation.messages import Message
+from ...state.lazy_dataclass import dataclass
 from ...state.session import AgentFileText, OutputSchema, SessionSettings
 from .tool_servers import OnElicitation
 

@@ -1,10 +1,10 @@
 """`Compaction`: what an agent does when a conversation gets too long for its model."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...actions.ports import Model
+from ...state.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

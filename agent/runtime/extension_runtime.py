@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...actions.ports import Masker, Model, SubAgents, Tool, ToolSource
 from ...state.application import ApplicationState
+from ...state.lazy_dataclass import dataclass
 from ...state.session import SessionSettings
 from ...state.store.store import Store
 from ..config.settings import Overrides, Settings

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 from ...actions.ports.capabilities import Verified
+from ...state.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

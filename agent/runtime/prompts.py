@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,6 +9,7 @@ from ...actions.tools.functions.callee import name_of
 from ...actions.turn.plan.decision_tools import FINISH_STEP, START_PLAN, SUBMIT_PLAN
 from ...actions.turn.user_code import UserCode
 from ...state.errors import ConfigError
+from ...state.lazy_dataclass import dataclass
 from ..config.paths import decode_text, read_bytes, repository_root, user_home
 from ..config.trust import is_trusted_link
 from .agent_definition import PLAIN, Definition, SessionPlace

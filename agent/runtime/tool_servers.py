@@ -2,12 +2,13 @@
 them."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from ...actions.ports import ToolOutcome
 from ...actions.tools.registry import SERVER_PREFIX
 from ...state.conversation.messages import Document, Image, Text
+from ...state.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -20,6 +20,7 @@ from ...actions.turn.output.types import TypedOutput, output_format_of
 from ...actions.turn.plan.decision_tools import RESERVED_NAMES
 from ...state.application import ExecutionMode
 from ...state.errors import ConfigError, UsageError, WrongType
+from ...state.lazy_dataclass import dataclass
 from ...state.process.cancellation import is_in_loop
 from ...state.session import Effort, SandboxWish
 from ..config.load import parse_extension_file

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ...actions.ports.user_input import UserAnswer, UserQuestion
 from ...state.errors import UsageError
+from ...state.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

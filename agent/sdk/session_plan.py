@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic
 
@@ -13,6 +12,7 @@ from ...state.application import RunOptions
 from ...state.conversation.approved_plan import ApprovedPlan
 from ...state.conversation.plan_notebook import NotedStep, PastPlan, PlanChange, StepStatus
 from ...state.errors import UsageError
+from ...state.lazy_dataclass import dataclass
 from ..extensions.extension import load
 from ..session.session import Session
 from .runs.result import OutputT, RunResult

@@ -4,7 +4,7 @@ import asyncio
 import base64
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -17,6 +17,7 @@ from typing_extensions import TypedDict
 from ...state.application import Usage
 from ...state.conversation.messages import Message, encodable
 from ...state.errors import UsageError, WrongType
+from ...state.lazy_dataclass import dataclass
 from ...state.process.clock import format_time
 from ...state.session import WORKFLOW_MODELS, SessionSettings
 from ...state.store.recording import list_traces

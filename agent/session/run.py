@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, cast
 
@@ -41,6 +41,7 @@ from ...state.errors import (
     Timeout,
     to_exhausted,
 )
+from ...state.lazy_dataclass import dataclass
 from ...state.process.clock import format_time
 from ...state.session import SessionSettings
 from ...state.trace import Failure, RunEnded

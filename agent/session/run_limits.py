@@ -1,11 +1,12 @@
 """The limits of a run, and what it has used of them."""
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Self
 
 from ...actions.ports.events import Event, SubAgentEvent, UsageChanged
 from ...state.application import Usage
 from ...state.errors import BudgetLimit, TurnLimit
+from ...state.lazy_dataclass import dataclass
 from ..config.settings import Settings
 
 _GO_ON = "Resume to go on; the count starts again at 0."

@@ -3,13 +3,13 @@
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from ..databases.damaged_values import encode_value
 from ..databases.database import GuardedUpdate, Statement
 from ..errors import StoreError
+from ..lazy_dataclass import dataclass
 from .json_diff import apply
 
 VERSION = 1

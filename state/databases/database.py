@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from ..errors import StoreError
+from ..lazy_dataclass import dataclass
 from ..process.installation import make_install_command
 from .damaged_values import learn_columns
 from .schema import SCHEMA_VERSION

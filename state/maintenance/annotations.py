@@ -4,11 +4,12 @@ chain.
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from ..databases.database import Database, insert, update
 from ..errors import SessionNotFound, StoreError
+from ..lazy_dataclass import dataclass
 from ..process.clock import now
 
 _COLUMNS = "a.session_id, a.id, a.seq, a.created_at, a.updated_at, a.body"

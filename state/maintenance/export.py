@@ -5,7 +5,7 @@ import binascii
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, BinaryIO, NamedTuple, cast, get_args
 
 from ..conversation.messages import encodable, walk_values
@@ -13,6 +13,7 @@ from ..databases.chain import WHOLE_ROWS, list_rows
 from ..databases.database import Database
 from ..databases.schema import CHAINED, CHANGED_AT, INTEGERS, READABLE_EXPORTS, SCHEMA_VERSION
 from ..errors import SessionNotFound, UsageError
+from ..lazy_dataclass import dataclass
 from ..session import InboxKind, WaitingMessage
 from ..store.files.contents import BEFORE_AT, USED_CONTENTS
 from ..store.integrity import AFTER_THE_END

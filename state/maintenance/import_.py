@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from itertools import count
 from typing import Any, BinaryIO, NamedTuple, TypeGuard, cast
@@ -19,6 +19,7 @@ from ..databases.chain import Chain, Entry, digest_of, format_row_key, insert_ro
 from ..databases.database import Database, Statement
 from ..databases.schema import CHAINED
 from ..errors import UsageError
+from ..lazy_dataclass import dataclass
 from ..process.clock import now
 from ..session import SessionSettings, WaitingMessage
 from ..store.deltas import PATCH

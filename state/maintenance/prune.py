@@ -1,13 +1,13 @@
 """Selects old sessions and deletes them."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
 from ..databases.database import Database
 from ..databases.schema import CHANGED_AT
 from ..errors import GuardFailed
+from ..lazy_dataclass import dataclass
 from ..process.clock import format_time
 from ..store.files.contents import UNUSED_CONTENTS
 from ..store.recording import find_last_moves, list_objects, load_state

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from ..calls import digest_arguments
 from ..conversation.messages import parse_json_object
 from ..databases.chain import Chain, list_sound_rows
 from ..databases.database import Database
+from ..lazy_dataclass import dataclass
 from ..store.files.contents import Copies, count_copies
 from ..store.integrity import Health, examine, list_numbered_rows
 from ..store.recording import (

@@ -2,7 +2,6 @@
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from ..databases.chain import (
     WHOLE_ROWS,
@@ -18,6 +17,7 @@ from ..databases.chain import (
 from ..databases.database import Database, Statement
 from ..databases.schema import CHAINED, KEYS
 from ..errors import StoreError
+from ..lazy_dataclass import dataclass
 from ..process.clock import now
 from .deltas import UNREADABLE
 from .seals import BrokenSeal, find_broken_seals, load_head_with_seals, note_verified

@@ -4,7 +4,6 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
@@ -14,6 +13,7 @@ from ..conversation.content import Attachment
 from ..conversation.messages import Message, ToolResult, ToolUse, parse_json_object
 from ..databases.chain import EVERY_ROW, list_quarantined_places, list_rows, list_sound_rows
 from ..databases.database import Database
+from ..lazy_dataclass import dataclass
 from ..trace import TraceRecord
 from .deltas import UNREADABLE, merge, merge_steps, parse_message, void_approvals
 from .files.contents import make_content_reader

@@ -1,7 +1,6 @@
 """Asks the editor about waiting calls: whether one may run, or what the outcome of an interrupted one is."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from acp.schema import AllowedOutcome, PermissionOption, PermissionOptionKind, RequestPermissionResponse
 
@@ -9,6 +8,7 @@ from ...agent.policy.rules.rule_suggestions import EDITING, RuleSuggestion
 from ...agent.session.decisions import ApprovalAnswer, make_decision
 from ...agent.session.session import Session
 from ...state.calls import CallDecision, PendingCall, Settlement
+from ...state.lazy_dataclass import dataclass
 from ..terminal.text.sanitize import expose
 
 _MOST_RULE_CHARS = 300

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from acp import (
@@ -27,6 +27,7 @@ from ...actions.ports import BadArguments, Tool
 from ...actions.ports.events import ToolFinished, ToolRequested
 from ...state.calls import PendingCall, parent_call_id_of
 from ...state.conversation.messages import Outcome, parse_json_object
+from ...state.lazy_dataclass import dataclass
 from ...state.store.call_moves import MadeCall
 from ..terminal.lines import format_unknown, question_lines, title
 from ..terminal.text.sanitize import fence_text, one_line, plain

@@ -91,13 +91,14 @@ def _run(command: Command) -> int:
         enter_folder(folder)
     if (code := command.run_at_once()) is not None:
         return code
-    gc.set_threshold(_GARBAGE_AT, 20, 20)
-    gc.enable()
     import asyncio
 
     from .process_start import prepare_process
 
     prepare_process(command)
+    gc.freeze()
+    gc.set_threshold(_GARBAGE_AT, 20, 20)
+    gc.enable()
     codes: list[int] = []
     try:
         # To enter a runner makes the loop, so it is not entered. A Ctrl-C in the middle of that would leave a

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...state.errors import SandburError, UsageError, name_session
+from ...state.process.garbage import lasting_objects
 from ...state.store.sessions.listing import FolderFilter
 from ..terminal.terminal import say
 from ..terminal.text import theme
@@ -63,9 +64,10 @@ def read_attachments(command: ChatCommand) -> tuple[AttachedFile, ...]:
 @asynccontextmanager
 async def open_runtime(command: Command) -> AsyncGenerator[Runtime]:
     """Open the runtime for the flags, and close it at the end of the context."""
-    from ...agent.runtime.runtime import Runtime
+    with lasting_objects():
+        from ...agent.runtime.runtime import Runtime
 
-    runtime = Runtime.open(read_overrides(command), os.environ, tell_notice)
+        runtime = Runtime.open(read_overrides(command), os.environ, tell_notice)
     appear(runtime.settings)
     try:
         yield runtime
@@ -94,7 +96,8 @@ async def open_session(
     if not command.continues:
         schema = None if command.json_schema is None else read_output_schema(command.json_schema)
         try:
-            return await runtime.create(command.session_id, or_demo, schema)
+            with lasting_objects():
+                return await runtime.create(command.session_id, or_demo, schema)
         except SandburError:
             # A configuration that was ignored may be why the session cannot begin.
             for notice in () if command.quiet else runtime.settings.notices:
@@ -104,7 +107,8 @@ async def open_session(
     with name_session(found):
         if command.fork_session:
             found = await runtime.fork(found)
-        return await runtime.resume(found)
+        with lasting_objects():
+            return await runtime.resume(found)
 
 
 _MOST_SCHEMA_BYTES = 1_000_000

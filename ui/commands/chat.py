@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...agent.config.settings import Overrides
 from ...state.errors import UsageError
+from ...state.process.garbage import lasting_objects
 from ..cli.argument_types import one_of, path, uuid
 from ..cli.grammar import RunCommand, flag, switch, word
 from ..terminal.standard_output import keep_stdout_for_answers
@@ -115,7 +116,9 @@ class ChatCommand(RunCommand):
         is_headless = self.print or self.output_format != "text" or not is_interactive()
         module, function = ("headless.headless", "run_headless") if is_headless else ("chat.opening", "chat")
         with keep_stdout_for_answers() if is_headless else nullcontext():
-            return await getattr(import_module(f"..{module}", __package__), function)(self)
+            with lasting_objects():
+                imported = import_module(f"..{module}", __package__)
+            return await getattr(imported, function)(self)
 
 
 class DemoCommand(ChatCommand):

@@ -1,10 +1,10 @@
 """The parts of a report, which the HTML and the Markdown form render. Every text in a part is untrusted."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from ...agent.history.reports.run_report import CallAccount, CutText, FileDiff
+from ...state.lazy_dataclass import dataclass
 
 Sign = Literal["", "ok", "warn", "bad"]
 

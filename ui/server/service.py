@@ -7,11 +7,12 @@ import resource
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ...agent.sdk.agent import Agent
 from ...state.errors import StoreError
+from ...state.lazy_dataclass import dataclass
 from ...state.maintenance.writing_check import check_writing
 from ...state.store.access_tokens import AuditTrail
 from ...state.store.sessions.deaths import count_parked

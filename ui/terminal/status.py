@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rich.cells import cell_len
 
 from ...state.application import Usage
+from ...state.lazy_dataclass import dataclass
 from .terminal import Glyphs, shorten
 from .text.sanitize import one_line
 

@@ -4,7 +4,6 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from ...agent.config.settings import Overrides
 from ...agent.history.tracking.entries import AppName, app_id, project_id
@@ -13,6 +12,7 @@ from ...agent.session.decisions import find_waiting_call
 from ...agent.session.session import Session
 from ...state.calls import CallDecision, PendingCall
 from ...state.errors import SandburError, StoreError, UsageError
+from ...state.lazy_dataclass import dataclass
 from ...state.session import SessionSummary
 from ...state.store.recording import find_last_moves
 from ...state.store.sessions.deaths import PARKED

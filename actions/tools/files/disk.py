@@ -4,11 +4,11 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from ....state.calls import FileChange
 from ....state.conversation.messages import encodable
+from ....state.lazy_dataclass import dataclass
 from ....state.process.cancellation import wait_until_done
 from ...masking.masker import TextMasker
 from ...masking.references import fill_placeholders, find_placeholder

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from os import stat_result
 from pathlib import Path
 from typing import Literal, Protocol
 
 from ....state.calls import FileChange
+from ....state.lazy_dataclass import dataclass
 from ...ports import Prepared, ToolContext, ToolOutcome, Verified
 from ...workspace.backends.backend import KeptFiles
 from ...workspace.paths import FileProblem

@@ -8,10 +8,11 @@ import re
 import tempfile
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ....state.calls import VIRTUAL, FileChange
+from ....state.lazy_dataclass import dataclass
 from ...ports import Prepared, Tool, ToolContext, ToolOutcome, Verified
 from ...workspace.backends.backend import MAX_FILE_BYTES, MAX_FILES, FileBackend, KeptFiles, WorkspaceFolder
 from ...workspace.backends.composite import BackendTable, Composite, FilePlace, normalize_path, open_table

@@ -5,12 +5,12 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from docstring_parser import ParseError, parse
 
 from ....state.errors import UsageError
+from ....state.lazy_dataclass import dataclass
 from .run_context import RunContext
 
 Role = Literal["argument", "injected", "context"]

@@ -13,10 +13,10 @@ from contextlib import (
     contextmanager,
 )
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from ....state.errors import UsageError
+from ....state.lazy_dataclass import dataclass
 from ...ports.run_inputs import NO_OVERRIDES, Overrides
 from .callee import Dependency, Parameter, find_deps_type, name_of, parameters_of
 from .calling import in_thread

@@ -4,13 +4,14 @@ import functools
 import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypedDict
 
 from pydantic_core import PydanticSerializationError, to_json
 
 from ....state.calls import Effect
 from ....state.errors import UsageError
+from ....state.lazy_dataclass import dataclass
 from ...ports import ToolTraits
 from .callee import name_of
 

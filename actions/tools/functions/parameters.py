@@ -4,11 +4,12 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import PurePath
 from typing import Any
 
 from ....state.errors import UsageError
+from ....state.lazy_dataclass import dataclass
 from ...ports import ToolSpec, ToolTraits, Verified
 from ...ports.run_inputs import NO_OVERRIDES, Overrides
 from .callee import Parameter, name_of, parameters_of, parse_docstring, takes_rest

@@ -6,12 +6,13 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Generic, cast
 
 from typing_extensions import TypeVar
 
+from ....state.lazy_dataclass import dataclass
 from ...ports import ToolContext, UserInput
 from ...ports.user_input import UserQuestion
 from .results import ToolError

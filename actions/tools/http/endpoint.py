@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, cast
 
 from ....state.calls import Effect
+from ....state.lazy_dataclass import dataclass
 from ..web.exchange import READING_METHODS, WebRequest, check_header
 from ..web.web_url import UnfitUrl, WebUrl, web_url
 from .tables import Ask

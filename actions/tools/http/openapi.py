@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, cast
@@ -10,6 +9,7 @@ from urllib.parse import quote
 
 from ....state.calls import Effect
 from ....state.errors import ConfigError
+from ....state.lazy_dataclass import dataclass
 from ...ports import build_object_schema
 from ..functions.schemas.schema_tool import usable_name, usual
 from ..similar_names import suggest_names

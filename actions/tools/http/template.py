@@ -3,9 +3,10 @@
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Literal, cast
 from urllib.parse import quote
+
+from ....state.lazy_dataclass import dataclass
 
 Source = Literal["parameter", "env", "context", "var"]
 """The source of a value. `parameter`: the model. `env`: the environment. `context`: the running call. `var`:

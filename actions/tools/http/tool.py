@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 from urllib.parse import quote
 
 from ....state.calls import Effect
+from ....state.lazy_dataclass import dataclass
 from ....state.process.crashpoints import reach
 from ...masking.masker import SHORTEST_VALUE, make_value_label
 from ...ports import BadArguments, ToolContext, ToolOutcome, ToolSpec, ToolTraits

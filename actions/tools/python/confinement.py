@@ -9,10 +9,10 @@ import sys
 import sysconfig
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from ....state.lazy_dataclass import dataclass
 from ..shell.sandbox.bubblewrap import bubblewrap
 from ..shell.sandbox.inside.confine import READ, RUN, SEE, WRITE_DEVICE, new_ruleset, version
 from ..shell.sandbox.launch import Launch, open_file, spell

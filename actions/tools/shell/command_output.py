@@ -7,11 +7,11 @@ import re
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import BinaryIO, Self
 
 from ....state.conversation.messages import Outcome
 from ....state.databases.file_parts import OpenFile
+from ....state.lazy_dataclass import dataclass
 from ...ports import ToolOutcome
 from ...workspace.paths import format_path, format_size
 from .execution.spool import CommandLimits, Ended

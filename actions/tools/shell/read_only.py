@@ -5,8 +5,9 @@ Only programs, subcommands and options in the tables can be proved.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ....state.lazy_dataclass import dataclass
 from .language.parser import (
     HOLDS_BRACES,
     HOLDS_CONTROL,

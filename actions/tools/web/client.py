@@ -4,10 +4,11 @@ judged again.
 
 import asyncio
 import ssl
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import httpcore2
 
+from ....state.lazy_dataclass import dataclass
 from ...workspace.paths import format_size
 from .addresses import is_local_name
 from .exchange import READING_METHODS, Judgements, NotSent, TookTooLong, WebAnswer, WebProblem, WebRequest

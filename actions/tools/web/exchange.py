@@ -4,8 +4,8 @@ errors.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from ....state.lazy_dataclass import dataclass
 from .web_url import WebUrl
 
 READING_METHODS = ("GET", "HEAD")

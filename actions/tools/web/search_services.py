@@ -4,10 +4,10 @@ import html
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, cast
 from urllib.parse import urlencode
 
+from ....state.lazy_dataclass import dataclass
 from .exchange import WebAnswer, WebProblem, WebRequest
 from .web_url import WebUrl, web_url
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Self
 from urllib.parse import unquote, urljoin
+
+from ....state.lazy_dataclass import dataclass
 
 _SHAPE = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<netloc>[^/?#]*)(?P<target>[^#]*)(?:#.*)?")
 _NETLOC = re.compile(r"(?P<host>\[[^\[\]]*\]|[^:\[\]]*)(?::(?P<port>\d{0,5}))?")

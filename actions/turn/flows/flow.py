@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from types import MappingProxyType
 from typing import Any, Literal
 
 from ....state.application import FlowKind
 from ....state.calls import Effect
 from ....state.errors import UsageError
+from ....state.lazy_dataclass import dataclass
 from ...ports.sub_agents import TASK_TOOL
 from ...workspace.paths import format_count
 from ..plan.decision_tools import MAX_STEPS

@@ -7,9 +7,9 @@ expression times the length of the text. It does not support look-around and bac
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from ....state.lazy_dataclass import dataclass
 from .regex_parser import (
     Assertion,
     BadRegex,

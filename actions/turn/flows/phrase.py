@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from ....state.lazy_dataclass import dataclass
 
 _PIECE = re.compile(r"\*|\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _MOST_CHARS = 2000

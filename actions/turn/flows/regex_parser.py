@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from ....state.lazy_dataclass import dataclass
 
 CharTest = Callable[[str], bool]
 _CLASSES: dict[str, CharTest] = {

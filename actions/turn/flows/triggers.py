@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
+from ....state.lazy_dataclass import dataclass
 from .linear_regex import LinearRegex, StepBudget
 from .phrase import Phrase, parse_phrase, shorten_spaces
 from .regex_parser import BadRegex

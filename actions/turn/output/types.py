@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Generic, TypeVar, cast
 
@@ -11,6 +10,7 @@ from pydantic.errors import PydanticUserError
 from typing_extensions import TypeForm
 
 from ....state.errors import UsageError
+from ....state.lazy_dataclass import dataclass
 from ..user_code import UserCode
 from .format import OutputFormat, output_format, output_schema
 from .json_schema import MOST_PROBLEMS, BadSchema, format_value_path

@@ -1,8 +1,9 @@
 """The interface of a file back end, with which the file tools work as in a folder."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+from ....state.lazy_dataclass import dataclass
 
 MAX_FILE_BYTES = 256_000
 """The largest size of one file in a back end, in bytes."""

@@ -9,11 +9,12 @@ import shutil
 import stat
 from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate
 from pathlib import Path
 from typing import Self
 
+from ....state.lazy_dataclass import dataclass
 from ..content_cache import digest_of, write_whole
 from ..paths import FileProblem, FileStat, format_count, format_path, open_regular
 from ..protected.secret_files import is_secret_file

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from ....state.lazy_dataclass import dataclass
 from ..paths import FileProblem, format_path, format_size
 from ..text import FileText, format_diff, load_text
 from .difference import ChangedFile, Difference

@@ -9,11 +9,12 @@ import shutil
 import stat
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
 
 from ....state.errors import UsageError
+from ....state.lazy_dataclass import dataclass
 from ..paths import FileStat, describe_error, format_path, format_size
 from .manifest import Manifest, is_content
 

@@ -6,11 +6,12 @@ import json
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Self
 
 from ....state.errors import UsageError
+from ....state.lazy_dataclass import dataclass
 from ..content_cache import write_whole
 from ..paths import FileStat, format_path
 

@@ -7,10 +7,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from ....state.lazy_dataclass import dataclass
 from .launch import FAILED
 
 MountKind = Literal["overlay", "bind"]

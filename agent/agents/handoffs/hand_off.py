@@ -8,7 +8,7 @@ hand-offs is as deep as one, and one place limits it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 from typing import Literal
 
@@ -19,6 +19,7 @@ from ....actions.turn.output.format import describe_format
 from ....state.application import RunOptions, Usage
 from ....state.conversation.messages import HandOff, UserContent
 from ....state.errors import SandburError, UsageError
+from ....state.lazy_dataclass import dataclass
 from ...runtime.agent_definition import NAMELESS_FIRST, Definition, HandoffDefinition, SubAgentDefinition
 from ...session.session import Session
 from ..children import Children

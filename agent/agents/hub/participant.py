@@ -7,13 +7,14 @@ import uuid
 from collections import deque
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ....actions.ports.events import RunFinished
 from ....actions.turn.output.types import TypedOutput
 from ....state.conversation.messages import Message
 from ....state.errors import UsageError, WrongType
+from ....state.lazy_dataclass import dataclass
 from ...sdk.arguments import parse_output_type
 from ...sdk.runs.request import RunRequest, make_request
 from ...sdk.runs.result import RunFailed

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal, TypedDict
 
 from ....actions.ports import ModelEvent, ModelRequest
@@ -19,6 +19,7 @@ from ....actions.turn.user_code import read_text
 from ....state import errors
 from ....state.conversation.messages import HUB_NUMBER, Message, encodable
 from ....state.errors import ModelError, SandburError, UsageError
+from ....state.lazy_dataclass import dataclass
 from ....state.process.crashpoints import reach
 from ...sdk.runs.result import RunFailed
 from ...sdk.session import AgentSession, opened_session

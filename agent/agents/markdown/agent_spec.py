@@ -1,10 +1,10 @@
 """The description of an agent that a session can start as a sub-agent."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from ....state.application import ExecutionMode
+from ....state.lazy_dataclass import dataclass
 from ....state.session import Effort
 
 Isolation = Literal["", "copy"]

@@ -7,7 +7,6 @@ import inspect
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import PydanticSerializationError
@@ -15,6 +14,7 @@ from pydantic_core import PydanticSerializationError
 from ....actions.tools.functions.callee import name_of
 from ....actions.turn.user_code import UserCode
 from ....state.errors import WorkflowFailed
+from ....state.lazy_dataclass import dataclass
 from ...sdk.runs.result import ChildResult, to_text
 from .branch_report import RETRY_KIND, BranchReport
 from .turn import BranchArguments, WorkflowAgent, WorkflowTurn

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +13,7 @@ from ....state.application import Usage
 from ....state.conversation.messages import Message, ToolResult, ToolUse, UserContent
 from ....state.conversation.transcript import Transcript
 from ....state.errors import WorkflowFailed
+from ....state.lazy_dataclass import dataclass
 from ...runtime.agent_definition import SubAgentDefinition
 from ...sdk.runs.result import ChildResult
 from .branch_report import BranchReport

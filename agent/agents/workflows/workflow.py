@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Never, cast
 
@@ -17,6 +17,7 @@ from ....state.application import ExecutionMode
 from ....state.conversation.messages import ToolUse
 from ....state.conversation.transcript import Transcript
 from ....state.errors import UsageError, WorkflowFailed, WrongType
+from ....state.lazy_dataclass import dataclass
 from ....state.session import SandboxWish
 from ...config.settings import CONFINING
 from ...extensions.middleware.middleware import Middleware

@@ -3,10 +3,10 @@
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from ....state.errors import ConfigError
+from ....state.lazy_dataclass import dataclass
 from ...config.load import TOOLS_FOLDER
 from ...config.paths import project_folders, read_whole
 from ...config.trust import is_trusted_place, trust_place

@@ -6,12 +6,12 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from ....state.errors import ConfigError
+from ....state.lazy_dataclass import dataclass
 from ....state.process.installation import make_install_command
 from ..extension import load
 from .toml_lines import find_toml_lines

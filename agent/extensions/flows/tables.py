@@ -3,13 +3,13 @@ trust them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from ....actions.turn.flows.flow import Flow
 from ....state.errors import ConfigError, SandburError, UsageError
+from ....state.lazy_dataclass import dataclass
 from ...config.setting_reader import SettingReader, SettingValue, merge_tables
 from .flow_tools import check_request
 

@@ -1,10 +1,11 @@
 """Hooks as the configuration declares them, in the schema that other agents use, too."""
 
 import re
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+from ....state.lazy_dataclass import dataclass
 
 HookEvent = Literal[
     "SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure",

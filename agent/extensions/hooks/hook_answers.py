@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ....state.lazy_dataclass import dataclass
 from .declared import HookCommand, HookEvent
 from .hook_process import HookEnd
 

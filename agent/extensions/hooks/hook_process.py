@@ -6,13 +6,13 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Set
-from dataclasses import dataclass
 from pathlib import Path
 
 from ....actions.tools.shell.execution.process import run_supervised, shell_words
 from ....actions.tools.shell.execution.spool import CommandLimits, Spool
 from ....actions.tools.shell.sandbox.launch import Launch
 from ....actions.turn.calls.tool_results import remove_if_empty
+from ....state.lazy_dataclass import dataclass
 from ....state.process.crashpoints import reach
 from ....state.process.temporaries import make_prefix
 from .declared import HookCommand

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ....actions.ports import Tool, ToolOutcome
@@ -12,6 +11,7 @@ from ....actions.ports.events import ApprovalNeeded, Event, StepChanged
 from ....state.application import ApplicationState, ExecutionMode
 from ....state.calls import HookVerdict, PendingCall
 from ....state.conversation.messages import Message, ToolUse, UserContent, encodable, parse_json_object
+from ....state.lazy_dataclass import dataclass
 from ...session.observers import Observer
 from .declared import HookCommand, HookEvent
 from .hook_answers import HookAnswer, answer_of, combine_answers

@@ -1,7 +1,6 @@
 """The HTTP tools of the configuration: reads their tables and makes the tools."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic
 
@@ -17,6 +16,7 @@ from ....actions.tools.http.tables import (
 )
 from ....actions.tools.http.tool import HttpTool
 from ....state.errors import ConfigError, SandburError
+from ....state.lazy_dataclass import dataclass
 from ....state.session import SessionSettings
 from ...config.setting_reader import SettingReader, SettingValue, merge_tables
 from ...runtime.agent_definition import Definition

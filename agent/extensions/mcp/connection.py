@@ -8,7 +8,7 @@ import logging
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
@@ -16,6 +16,7 @@ import httpx2
 from mcp import Client, MCPError
 from pydantic import ValidationError
 
+from ....state.lazy_dataclass import dataclass
 from .configuration.servers import McpServer, MissingVariable, fill_variables
 from .server_requests.questions import CallClock, Host
 from .text import one_line

@@ -5,7 +5,6 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -13,6 +12,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from ....actions.ports import Model, Tool, UserInput
 from ....actions.tools.registry import SERVER_PREFIX
 from ....state.errors import ConfigError, UsageError
+from ....state.lazy_dataclass import dataclass
 from ...config.settings import Settings
 from ...runtime.tool_servers import OnElicitation
 from .catalogue import Catalogue, ListedTool

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, get_args, overload
 
 from ....actions.ports import ModelRequest, Reply, ToolOutcome
@@ -14,6 +13,7 @@ from ....actions.ports.events import Event
 from ....actions.turn.user_code import UserCode
 from ....state.conversation.messages import UserContent
 from ....state.errors import MiddlewareError, UsageError
+from ....state.lazy_dataclass import dataclass
 from .layer import await_if_needed
 from .middleware import Middleware, NextModelCall, NextToolCall, ProposedCall, ToolCallRequest
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +14,7 @@ from ....actions.tools.functions.run_context import RunContext, context_of_run
 from ....state.application import Usage
 from ....state.calls import Effect, parent_call_id_of
 from ....state.conversation.messages import Outcome, UserContent, assistant_message, parse_json_object
+from ....state.lazy_dataclass import dataclass
 
 SYSTEM, FEATURE, PERSON = 0, 100, 500
 """The lowest priority number of the system's, of features' and of a person's own middleware."""

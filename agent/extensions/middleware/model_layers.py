@@ -3,12 +3,13 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ....actions.ports import Discarded, Model, ModelEvent, ModelRequest, Reply
 from ....actions.ports.events import Notice, TextDelta
 from ....actions.turn.model_call import WrappedModel, require_reply
 from ....state.errors import MiddlewareError
+from ....state.lazy_dataclass import dataclass
 from ....state.process.cancellation import wait_until_done
 from .layer import Layer, name_of
 from .lifecycle import Lifecycle

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from ....actions.turn.flows.triggers import Triggers, make_triggers
 from ....state.errors import ConfigError
+from ....state.lazy_dataclass import dataclass
 from ..markdown_files import FrontMatterEntry, Marked, TextFolder, list_files, split_front_matter, unquote
 
 FILE_NAME = "SKILL.md"

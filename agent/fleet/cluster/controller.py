@@ -6,11 +6,11 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 
 from ....state.databases.database import Database
 from ....state.errors import StoreError
+from ....state.lazy_dataclass import dataclass
 from ....state.process.identity import make_runner_name
 from ....state.store.sessions.lanes import Lane, make_agent_key
 from ....state.store.sessions.workload import (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....state.errors import UsageError
+from ....state.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from ....state.store.sessions.workload import WorkerState, Workload

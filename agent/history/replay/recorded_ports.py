@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import dropwhile, islice, takewhile
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -35,6 +35,7 @@ from ....state.conversation.approved_plan import ApprovedPlan
 from ....state.conversation.messages import Message, ToolResult, ToolUse, UserContent
 from ....state.conversation.transcript import Transcript
 from ....state.errors import ContextFull, SandburError
+from ....state.lazy_dataclass import dataclass
 from ....state.session import WaitingMessage
 from ....state.trace import ModelCalled, RequestShape, TraceRecord
 from .replay_steps import Moment

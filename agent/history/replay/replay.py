@@ -4,10 +4,10 @@ import asyncio
 import tempfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from ....state.errors import UsageError
+from ....state.lazy_dataclass import dataclass
 from ....state.maintenance.import_ import import_recording
 from ....state.process.temporaries import make_prefix
 from ....state.store.store import Store

@@ -4,7 +4,7 @@ action."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from ....actions.turn.calls.user_command import OwnCall
@@ -15,6 +15,7 @@ from ....state.conversation.messages import Message, ToolResult
 from ....state.conversation.transcript import Log, Transcript, TranscriptRange
 from ....state.databases.database import Database
 from ....state.errors import StoreError
+from ....state.lazy_dataclass import dataclass
 from ....state.session import InboxKind, SessionSettings, WaitingMessage
 from ....state.store.delta_persister import take_back_approval
 from ....state.store.deltas import decode_fields

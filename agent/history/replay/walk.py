@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from traceback import format_exception
 from typing import Any, cast
@@ -21,6 +21,7 @@ from ....state.application import ApplicationState, PlanTerms
 from ....state.calls import PendingCall
 from ....state.conversation.messages import UserContent
 from ....state.errors import SandburError, UsageError
+from ....state.lazy_dataclass import dataclass
 from ....state.process.temporaries import make_prefix
 from ....state.session import EVERY_TOOL, SessionSettings
 from ....state.store.store import Store

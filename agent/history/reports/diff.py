@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import starmap, zip_longest
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 from ....actions.workspace.text import format_diff
 from ....state.application import Usage
+from ....state.lazy_dataclass import dataclass
 from ....state.session import SessionSummary
 from ....state.store.recording import Lineage, Traced, list_traces
 from ....state.store.store import Store

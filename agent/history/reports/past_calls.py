@@ -2,12 +2,12 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal, NamedTuple
 
 from ....actions.turn.commands import MODES
 from ....state.application import ExecutionMode
+from ....state.lazy_dataclass import dataclass
 from ....state.session import SessionSettings
 from ....state.store.recording import CallMove, list_call_moves, list_tool_uses, list_traces
 from ....state.store.store import Store

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import unified_diff
 from itertools import islice
 from pathlib import Path
@@ -11,6 +11,7 @@ from ....actions.masking.references import mask_arguments
 from ....actions.tools.registry import traits_of
 from ....state.calls import FileChange, PendingCall, parent_call_id_of
 from ....state.conversation.messages import ToolResult, ToolUse, find_subject, parse_json_object
+from ....state.lazy_dataclass import dataclass
 from ....state.process.clock import count_milliseconds
 from ....state.store.call_moves import (
     find_nested_call,

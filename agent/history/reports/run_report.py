@@ -1,12 +1,13 @@
 """The content of a report: the events of a run in order, and its usage."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Self
 
 from ....state.application import Usage
 from ....state.conversation.approved_plan import INSIDE_PLAN, OUTSIDE_PLAN
 from ....state.conversation.messages import Outcome
+from ....state.lazy_dataclass import dataclass
 from ....state.maintenance.verify import Audit
 from ....state.session import SessionSettings, SessionSummary
 from ....state.trace import ModelCalled

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from itertools import takewhile
 
@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from ....state.application import ApplicationState, Usage
 from ....state.calls import parent_call_id_of
 from ....state.databases.database import Database
+from ....state.lazy_dataclass import dataclass
 from ....state.process.clock import count_milliseconds, format_time
 from ....state.session import SessionSummary
 from ....state.store.call_moves import waits_for_nested

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
@@ -26,6 +26,7 @@ from ....state.conversation.messages import (
     parse_json_or_text,
 )
 from ....state.conversation.transcript import Transcript
+from ....state.lazy_dataclass import dataclass
 from ....state.trace import ModelCalled, RunBegan, RunEnded
 from ...runtime.version import VERSION
 from . import names

@@ -1,11 +1,11 @@
 """Reads the standard `OTEL_*` variables, and checks them before OpenTelemetry is imported."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, cast, get_args
 from urllib.parse import urlsplit
 
 from ....state.errors import ConfigError
+from ....state.lazy_dataclass import dataclass
 
 Signal = Literal["traces", "metrics"]
 Exporter = Literal["otlp", "console", "none"]

@@ -6,13 +6,13 @@ import secrets
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence, Set
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from ....actions.tools.shell.command_output import capture
 from ....actions.tools.shell.execution.process import run_supervised, shell_words
 from ....actions.tools.shell.execution.spool import CommandLimits, Ended, Spool
+from ....state.lazy_dataclass import dataclass
 from ....state.process.cancellation import run_to_end, wait_until_done
 from ....state.process.temporaries import make_prefix
 from .restore import Skipped

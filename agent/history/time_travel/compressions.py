@@ -1,11 +1,11 @@
 """Lists the compressions of a session, reads what each took out of its history, and undoes them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ....state.conversation.messages import Message
 from ....state.conversation.transcript import Transcript
+from ....state.lazy_dataclass import dataclass
 from ....state.store.recording import (
     Fields,
     MessagePages,

@@ -4,7 +4,7 @@ import os
 import stat
 from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
@@ -22,6 +22,7 @@ from ....actions.workspace.paths import FileProblem, translate_errors
 from ....actions.workspace.protected.secret_files import is_secret_file
 from ....actions.workspace.safe_open import open_folder
 from ....state.calls import FileChange
+from ....state.lazy_dataclass import dataclass
 from ....state.store.files.file_history import RecordedChange
 
 NO_MODES: Mapping[Path, int] = MappingProxyType({})

@@ -3,7 +3,6 @@
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -11,6 +10,7 @@ from ....actions.workspace.content_cache import FileState, digest_of, read_file_
 from ....actions.workspace.paths import format_size
 from ....actions.workspace.text import detect_text_form, format_diff
 from ....state.calls import FileChange
+from ....state.lazy_dataclass import dataclass
 from ....state.store.call_moves import list_placed_moves
 from ....state.store.files.file_history import RecordedChange
 from ....state.store.journal import RESTORE

@@ -3,13 +3,14 @@
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from pathlib import PurePath
 from typing import Any, NamedTuple, cast
 
 from ....state.calls import parent_call_id_of
 from ....state.conversation.messages import Message, ToolResult
+from ....state.lazy_dataclass import dataclass
 from ....state.process.clock import format_time
 from ....state.store.call_moves import find_recorded_result
 from ....state.store.recording import CallMove

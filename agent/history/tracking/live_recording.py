@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from ....state.application import ApplicationState
 from ....state.databases.database import Database
+from ....state.lazy_dataclass import dataclass
 from ....state.store.call_moves import find_nested_call, without_nested
 from ....state.store.recording import (
     CallMove,

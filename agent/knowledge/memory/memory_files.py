@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ....actions.workspace.content_cache import digest_of
 from ....state.calls import VIRTUAL, FileChange
 from ....state.errors import UsageError
+from ....state.lazy_dataclass import dataclass
 from ....state.memory.fact_store import Addition
 from ....state.memory.facts import Fact, Provenance, check_path, check_text, make_text_key
 from .memories import Memories

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ....actions.turn.session_page import MOST_PAGE_BYTES, check_page
 from ....state.conversation.messages import PageEdit
 from ....state.errors import UsageError
+from ....state.lazy_dataclass import dataclass
 
 PAGE = "/memories/session.md"
 _OF_A_CALL = "The page of the session can be changed only by a call of your own."

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from ....actions.workspace.paths import format_path_from
+from ....state.lazy_dataclass import dataclass
 from ....state.search.knowledge_rows import FoundChunk, StoredSource, Unit
 from .indexing.page_fetcher import is_address
 from .indexing.source_reader import find_version, read_content

@@ -3,12 +3,12 @@
 import base64
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ....actions.ports import ModelRequest, ToolSpec
 from ....state.conversation.content import Attachment
 from ....state.conversation.messages import Block, Message, Text, ToolResult, ToolUse, parse_json_object
+from ....state.lazy_dataclass import dataclass
 from ..requests import encode, without_surrogates
 
 

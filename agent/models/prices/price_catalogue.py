@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import isclose
 
 from genai_prices import Usage as CatalogueUsage
@@ -10,6 +9,7 @@ from genai_prices.data_snapshot import get_snapshot
 from genai_prices.types import ModelInfo, ModelPrice, Provider, TieredPrices
 
 from ....state.application import Usage
+from ....state.lazy_dataclass import dataclass
 from ...config.sources import Price
 from .pricing import calculate_cost, count_tokens
 

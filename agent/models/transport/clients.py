@@ -3,8 +3,9 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Hashable
-from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast
+
+from ....state.lazy_dataclass import dataclass
 
 
 class Client(Protocol):

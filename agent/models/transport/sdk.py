@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from types import ModuleType
@@ -17,6 +16,7 @@ from httpx2 import HTTPError, InvalidURL, StreamError, Timeout
 from httpx2 import Response as LibraryResponse
 
 from ....actions.tools.web.tls import tls_context
+from ....state.lazy_dataclass import dataclass
 from ..failures import (
     Refusal,
     Transient,

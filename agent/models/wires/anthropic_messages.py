@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 from ....actions.ports import FinishReason, FormattedEntry, ModelRequest, ToolChoiceKind, ToolSpec
@@ -23,6 +23,7 @@ from ....state.conversation.messages import (
     ToolUse,
 )
 from ....state.errors import ContextFull, ModelError
+from ....state.lazy_dataclass import dataclass
 from ....state.session import Effort
 from ..failures import judge, make_truncation_error, refusal_in_stream
 from ..providers import Endpoint, claude

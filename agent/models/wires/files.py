@@ -3,13 +3,14 @@
 import base64
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from ....state.conversation.attachments import MAX_IMAGE_BYTES, AttachedFile
 from ....state.conversation.media_types import is_text_type
 from ....state.conversation.messages import Document, Image, Text
 from ....state.errors import UsageError
+from ....state.lazy_dataclass import dataclass
 from ..providers import Endpoint, FileKind
 from .capabilities import NOUNS, find_refusal
 

@@ -2,9 +2,10 @@
 all."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ....state.lazy_dataclass import dataclass
 from .streaming import as_list, as_object, as_text
 
 

@@ -2,12 +2,13 @@
 
 import json
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 from ....state.application import Usage
 from ....state.conversation.messages import Image, Text, ToolUse
 from ....state.errors import ModelError
+from ....state.lazy_dataclass import dataclass
 from ..failures import Transient
 from ..requests import Draft, legal_id, parse_object, without_surrogates
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ from ....actions.ports import Gate, Verdict
 from ....actions.tools.registry import builtin_tools
 from ....state.application import ExecutionMode
 from ....state.conversation.messages import find_subject
+from ....state.lazy_dataclass import dataclass
 from ....state.session import SessionSettings
 from ...history.reports.past_calls import PastCall, Then
 from ...runtime.wiring import policy_of

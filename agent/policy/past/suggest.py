@@ -4,13 +4,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
 from posixpath import basename
 from typing import NamedTuple
 
 from ....actions.ports import BadArguments, Tool
 from ....actions.tools.registry import builtin_tools
 from ....state.errors import UsageError
+from ....state.lazy_dataclass import dataclass
 from ...history.reports.past_calls import PastCall
 from ..rules.rule_suggestions import NO_PREFIX, rules_for
 from .rule_backtest import Backtest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from ....actions.ports import AsksAboutSome, Tool, ToolTraits, WorksOnFiles, implements
 from ....actions.tools.registry import SERVER_PREFIX, load_declared_traits
 from ....state.errors import UsageError
+from ....state.lazy_dataclass import dataclass
 from ..shell.seen_commands import Sight, look
 from .path_rules import is_pattern
 

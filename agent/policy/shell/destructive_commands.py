@@ -3,10 +3,10 @@
 import glob
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from posixpath import basename, expanduser, join, normpath, realpath
 
+from ....state.lazy_dataclass import dataclass
 from ..protected_places import looks_like_repository
 from .chained_commands import LoadedFiles, add_arguments, erases_unknown_trees, names_given
 from .seen_commands import GIVEN_PROGRAM, MADE_TEXT, SeenCommand, Sight, look

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import islice
@@ -26,6 +26,7 @@ from ....actions.tools.shell.language.programs.steps import (
 from ....actions.tools.shell.language.programs.versions import CHOSEN_BY, CHOSEN_BY_SHIMS
 from ....actions.tools.shell.read_only import GIT_GLOBAL_OPTIONS, NotProved, prove, prove_words
 from ....actions.workspace.protected.secret_files import is_secret_file
+from ....state.lazy_dataclass import dataclass
 from ..rules.path_rules import Workspace
 from .file_patterns import expand_files, expand_tilde
 from .repository import find_repository, read_index, why_git_may_run_more

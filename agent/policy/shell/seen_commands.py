@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 from posixpath import basename
 
 from ....actions.tools.shell.language.parser import Redirection, ShellReader, SimpleCommand
+from ....state.lazy_dataclass import dataclass
 from .inner_commands.given_texts import find_commands_in_input, find_given_texts, git_subcommand_at
 from .inner_commands.sed_scripts import sed_may_run
 from .inner_commands.variables import find_text_of_variable, makes_programs_run

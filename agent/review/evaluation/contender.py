@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from ....actions.ports import Model
 from ....actions.tools.functions.decorator import index_tools
+from ....state.lazy_dataclass import dataclass
 from ....state.session import SandboxWish, SpawnedBy
 from ....state.store.store import Store
 from ...config.data_folder import make_private

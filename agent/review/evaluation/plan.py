@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ....state.lazy_dataclass import dataclass
 from ....state.session import SandboxWish
 from .contender import Contender
 from .measures.metrics import Metric

@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from ....actions.workspace.atomic_write import sync_folder
@@ -16,6 +15,7 @@ from ....actions.workspace.copies.namespace import why_not
 from ....actions.workspace.paths import format_path, make_private
 from ....state.conversation.messages import encodable
 from ....state.errors import UsageError
+from ....state.lazy_dataclass import dataclass
 from ....state.process.clock import now
 from ....state.process.crashpoints import reach
 from .trial import Trial, TrialFolder, TrialPlace, copies_folder, lock_making, trials_folder, unfinished_place

@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ....actions.tools.registry import SERVER_PREFIX, traits_of
@@ -17,6 +17,7 @@ from ....actions.workspace.copies.difference import Difference, SkippedChange
 from ....actions.workspace.copies.manifest import Manifest
 from ....state.conversation.messages import ToolUse, parse_json_object
 from ....state.errors import SandburError
+from ....state.lazy_dataclass import dataclass
 from ....state.store.recording import list_call_moves, list_tool_uses
 from ....state.store.store import Store
 from ...config.settings import Settings

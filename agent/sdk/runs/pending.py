@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from ....actions.ports.events import Event, PendingDecision, RunFinished
@@ -14,6 +13,7 @@ from ....actions.turn.user_code import UserCode
 from ....state.calls import CallDecision, PendingCall
 from ....state.conversation.messages import parse_json_object
 from ....state.errors import WrongType
+from ....state.lazy_dataclass import dataclass
 from ...session.decisions import make_decision
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, cast
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from ....actions.turn.output.types import TypedOutput, output_format_of
 from ....state.application import RunOptions
 from ....state.conversation.messages import Message
 from ....state.errors import UsageError, WrongType
+from ....state.lazy_dataclass import dataclass
 from ..arguments import require_model
 from ..stored_sessions import SessionArguments
 from .pending import OnApproval

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, cast
 
 from pydantic_core import to_json
@@ -12,6 +12,7 @@ from typing_extensions import TypeVar
 from ....actions.ports.events import ErrorRaised, RunFinished, RunStatus, StepOutcome, SubAgent
 from ....state.application import Usage
 from ....state.errors import SandburError
+from ....state.lazy_dataclass import dataclass
 from .pending import PendingToolCall
 
 OutputT = TypeVar("OutputT", default=str)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Generic, cast
 
@@ -21,6 +21,7 @@ from ....state.application import NO_OPTIONS, RunOptions
 from ....state.conversation.messages import ToolUse, encodable
 from ....state.conversation.transcript import Transcript
 from ....state.errors import UsageError, WrongType
+from ....state.lazy_dataclass import dataclass
 from ...runtime.agent_definition import Instructions
 from ...session.session import Session
 from .request import RunInstructions, RunRequest

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
@@ -15,6 +14,7 @@ from typing_extensions import TypeForm, Unpack
 from ....actions.ports.events import RunFinished, ToolFinished
 from ....state.conversation.messages import UserContent
 from ....state.errors import UsageError
+from ....state.lazy_dataclass import dataclass
 from ...extensions.extension import load
 from ..checks import require_count, require_parts
 from ..session import opened_session

@@ -4,9 +4,9 @@ import os
 import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
+from ....state.lazy_dataclass import dataclass
 from ....state.process.temporaries import make_prefix
 
 _IN_MEMORY = Path("/dev/shm")

@@ -9,8 +9,9 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from ...lazy_dataclass import dataclass
 
 _PATIENCE_S = 30.0
 """The seconds to wait for the lock of another process."""

@@ -8,13 +8,14 @@ import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from ...databases.database import Database, Expression, GuardedUpdate, Statement, exists, insert, update
 from ...databases.schema import IS_OWNED, LAST_COMMIT, WAITS
 from ...errors import GuardFailed, StoreError
+from ...lazy_dataclass import dataclass
 from ...process.clock import format_time
 from ...process.crashpoints import reach
 from ...process.identity import is_process_gone

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from ...conversation.messages import parse_json_object
 from ...databases.database import Database, GuardedUpdate, Statement, exists, insert_once, update
 from ...errors import GuardFailed, SessionParked, StoreError
+from ...lazy_dataclass import dataclass
 from ...process.clock import now
 from ...process.crashpoints import reach
 from .family import list_descendants

@@ -1,9 +1,9 @@
 """Sessions and their sub-agents: filters for lists, and how many sub-agents a session has."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ...databases.database import Database, Statement
+from ...lazy_dataclass import dataclass
 from .listing import SessionFilter, SessionSummary, count_sessions
 
 _IS_CHILD = (

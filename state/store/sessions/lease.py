@@ -3,13 +3,14 @@
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Any
 
 from ...databases.chain import Chain
 from ...databases.database import GuardedUpdate, Statement, exists, update
 from ...errors import DamagedRecords, SessionHeld, SessionMoved
+from ...lazy_dataclass import dataclass
 from ...process.clock import format_time
 from .listing import read_lease_s
 

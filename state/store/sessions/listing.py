@@ -4,7 +4,6 @@ import heapq
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from itertools import islice
@@ -13,6 +12,7 @@ from typing import Any, ClassVar, Protocol, cast
 from ...databases.database import Database, Statement
 from ...databases.schema import CHANGED_AT, make_folder_start, make_index_key, make_label_keys
 from ...errors import ConfigError, StoreError
+from ...lazy_dataclass import dataclass
 from ...process.identity import is_process_gone
 
 _SELECT = (

@@ -4,7 +4,6 @@ import asyncio
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
@@ -24,6 +23,7 @@ from ...databases.database import (
 )
 from ...databases.schema import CHANGED_AT, SESSION_TABLES, TITLE_START_CHARS, make_label_keys
 from ...errors import GuardFailed, SessionHasFork, SessionNotFound, StoreError, UsageError
+from ...lazy_dataclass import dataclass
 from ...process.clock import format_time, now
 from ...process.identity import is_process_gone, is_process_here
 from ...session import SessionSettings, clean_title, make_title

@@ -4,7 +4,6 @@ import asyncio
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from prompt_toolkit.application import Application
@@ -17,6 +16,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from ....actions.turn.commands import is_command, parse_shell_command
+from ....state.lazy_dataclass import dataclass
 from ...headless.headless import clean
 from ...terminal.render import Renderer
 from ...terminal.standard_output import is_behind

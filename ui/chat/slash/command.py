@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ....actions.ports.events import Event
@@ -11,6 +10,7 @@ from ....agent.extensions.extension import SlashEntry, load
 from ....agent.runtime.runtime import Runtime
 from ....agent.session.session import Session
 from ....state.application import ExecutionMode
+from ....state.lazy_dataclass import dataclass
 from ...terminal.render import Renderer
 from ...terminal.text.sanitize import one_line, plain
 from ..decisions.questions import Questions

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from ....agent.session.recovery import recover
 from ....agent.session.session import Session
 from ....state.calls import CallDecision
 from ....state.errors import SandburError, UsageError
+from ....state.lazy_dataclass import dataclass
 from ....state.store.sessions.listing import FolderFilter
 from ...headless.json_output import make_failure, pending_objects, result_object, stream_object
 

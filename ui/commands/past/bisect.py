@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from ....agent.history.timeline import TimelineStep, list_timeline
 from ....agent.models.providers import key_names
 from ....agent.runtime.runtime import Runtime
 from ....state.errors import UsageError
+from ....state.lazy_dataclass import dataclass
 from ....state.store.store import Store
 from ...cli.open_session import open_runtime
 from ...terminal.drive import StopSignals, exit_code

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,6 +15,7 @@ from rich.text import Text
 
 from ....actions.workspace.paths import format_count
 from ....agent.history.reports.stats import RunTally, Stats, Tally, ToolTally, stats_of
+from ....state.lazy_dataclass import dataclass
 from ...cli.open_session import open_runtime
 from ...terminal.terminal import Glyphs, encode, glyphs_for, make_console, put, say
 from ...terminal.text.sanitize import one_line

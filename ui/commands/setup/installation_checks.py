@@ -8,7 +8,6 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from pathlib import Path
 from typing import Literal
@@ -18,6 +17,7 @@ from ....actions.tools.shell.sandbox.wall import KINDS, wall_kind, why_no_wall
 from ....agent.config.paths import user_home
 from ....agent.config.settings import Settings
 from ....agent.runtime.version import VERSION
+from ....state.lazy_dataclass import dataclass
 
 _PACKAGES = ("apache-burr", "pydantic", "openai", "anthropic", "rich", "prompt_toolkit", "genai-prices")
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)\s*(?:\[([^\]]*)\])?")

@@ -8,7 +8,6 @@ import json
 import os
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, cast, get_args
 
 from ....actions.turn.commands import MODES
@@ -25,6 +24,7 @@ from ....state.conversation.attachments import (
 )
 from ....state.conversation.messages import UserContent, require_content
 from ....state.errors import UsageError
+from ....state.lazy_dataclass import dataclass
 
 MAX_LINE_BYTES = 50_000_000
 """The longest input line; a line may contain a picture or a PDF."""

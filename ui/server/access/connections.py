@@ -11,13 +11,14 @@ import errno
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 import h11
 from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from ....state.lazy_dataclass import dataclass
 from ..answers import SECURITY_HEADERS, make_error
 
 _LEAST_BYTES_A_SECOND = 500

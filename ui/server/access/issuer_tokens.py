@@ -3,12 +3,12 @@
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
 import jwt
 
+from ....state.lazy_dataclass import dataclass
 from ....state.process.clock import format_time
 from ....state.store.access_tokens import SCOPES, AccessToken
 from ..answers import RequestRefused

@@ -4,10 +4,10 @@ import hashlib
 import hmac
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from ....state.databases.database import Database
+from ....state.lazy_dataclass import dataclass
 from ....state.store.access_tokens import PREFIX, SCOPES, AccessToken, Scope, TokenTable
 
 _REMEMBERED_S = 5.0

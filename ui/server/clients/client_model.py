@@ -3,8 +3,9 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from ....state.lazy_dataclass import dataclass
 
 Schema = Mapping[str, Any]
 AnswerKind = Literal["json", "text", "bytes", "events"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -13,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 from ....state.calls import CallDecision
 from ....state.conversation.messages import UserContent
 from ....state.errors import SessionHeld, UsageError
+from ....state.lazy_dataclass import dataclass
 from ....state.store.sessions.record_feed import load_newest_run, load_position
 from ...headless.json_output import Object, pending_objects
 from ..answers import RequestRefused

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
 from starlette.responses import Response
 
+from ....state.lazy_dataclass import dataclass
 from ....state.store.access_tokens import Scope
 from ....state.store.store import Store
 from ..access.token_book import Caller

@@ -1,10 +1,10 @@
 """The ids of stored events, `SESSION_SEQ`, and the frames in which a stream sends events."""
 
 import json
-from dataclasses import dataclass
 from typing import Literal
 
 from ....actions.ports.events import Event, ToolOutput
+from ....state.lazy_dataclass import dataclass
 from ....state.store.sessions.record_feed import FeedItem
 from ...headless.json_output import Object, encode, stream_object
 from .stored_events import list_stored_events

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import isfinite, nan
 from typing import Any, cast
 
+from ....state.lazy_dataclass import dataclass
 from .sanitize import one_line
 
 MOST_FIELDS = 30

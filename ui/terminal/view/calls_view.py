@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 
 from rich.console import Console
@@ -10,6 +9,7 @@ from rich.console import Console
 from ....actions.ports.events import ToolFinished, ToolOutput, ToolRequested, ToolStarted
 from ....actions.workspace.paths import format_count
 from ....state.calls import PendingCall
+from ....state.lazy_dataclass import dataclass
 from ..lines import (
     MOST_NESTED,
     Line,

@@ -2,9 +2,9 @@
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ....actions.workspace.paths import format_count
+from ....state.lazy_dataclass import dataclass
 from ..text.diffs import Line, number_diff
 from ..text.sanitize import plain
 

@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
+from ....state.lazy_dataclass import dataclass
 from ..live import LiveRegion, ScreenRow
 from ..terminal import can_redraw, shorten
 from .answer import AnswerView

@@ -1,9 +1,9 @@
 """Displays the plan as a checklist with the usage of each step; during a run in only a few rows."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from ....state.application import StepStatus, Usage, VibeStep
+from ....state.lazy_dataclass import dataclass
 from ..lines import Line, step_sign
 from ..status import count_all_tokens, short_count
 from ..terminal import Glyphs

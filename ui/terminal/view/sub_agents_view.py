@@ -1,7 +1,6 @@
 """What sub-agents do: in the live row of the call that started each, and below their step of a plan."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ....actions.ports.events import (
     ApprovalNeeded,
@@ -13,6 +12,7 @@ from ....actions.ports.events import (
     UsageChanged,
     find_notice,
 )
+from ....state.lazy_dataclass import dataclass
 from ..lines import title
 from ..status import count_all_tokens, short_count
 from ..text.sanitize import one_line

@@ -1,11 +1,12 @@
 """The model's thinking: streamed as lines, or summed up in one line that a key unfolds."""
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rich.console import Console
 
 from ....actions.ports.events import ThinkingDelta
+from ....state.lazy_dataclass import dataclass
 from ..text.sanitize import plain
 from ..text.times import format_seconds
 from .folds import Fold, Folds

@@ -7,12 +7,13 @@ import sys
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import cast
 
+from .....state.lazy_dataclass import dataclass
 from ....workspace.patterns import PathPattern
 from ....workspace.tree import FileFilter, FileListing, FileWalk
 from . import ripgrep, worker

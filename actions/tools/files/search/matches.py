@@ -3,8 +3,8 @@
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from .....state.lazy_dataclass import dataclass
 from ....workspace.line_reader import KEPT_LINE_BYTES, decode_line
 from ....workspace.paths import FileProblem
 

@@ -5,9 +5,9 @@ import os
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from .....state.lazy_dataclass import dataclass
 from .....state.process.cancellation import run_to_end
 from ....workspace.paths import make_argument
 from ....workspace.safe_open import name_open_folder, open_folder

@@ -6,10 +6,10 @@ import os
 import secrets
 import tempfile
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self, cast, get_args
 
+from .....state.lazy_dataclass import dataclass
 from .....state.process.identity import make_runner_name
 from .....state.process.temporaries import make_prefix
 from ....workspace.paths import format_size, make_private

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from .....state.lazy_dataclass import dataclass
 from ..read_only import git_subcommand, subcommand_of
 from .programs.git_tables import GIT
 from .programs.options import Program, ProgramArguments, list_possible_files, read_arguments

@@ -7,8 +7,10 @@ in substitutions, subshells and control structures.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
+
+from .....state.lazy_dataclass import dataclass
 
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|([0-7]{1,3})|(.))", re.DOTALL)
 _QUOTED = re.compile(r"(?:[^'\\]|\\.)*+", re.DOTALL)
@@ -16,9 +18,7 @@ _INVISIBLE_LETTERS = "\u115f\u1160\u2800\u3164\uffa0"
 
 
 def ansi_quoted(text: str, start: int) -> tuple[str, int]:
-    """Decode the text after `$'`, which begins at `start`. Return it with the position of its closing
-    quote.
-    """
+    """Decode the text after `$'`, which begins at `start`; return it with its closing quote's position."""
     found = _QUOTED.match(text, start)
     end = found.end() if found else len(text)
     return _ESCAPE.sub(_unescape, text[start:end]), end

@@ -3,7 +3,9 @@
 import os
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from .....state.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,12 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from .....state.lazy_dataclass import dataclass
 from ....workspace.protected.place_finder import PlaceFinder
 from ....workspace.protected.protected_places import is_writable_by_approval
 from ....workspace.protected.secret_files import SECRET_FILES, SECRET_FOLDERS, SYSTEM_SECRETS, is_secret_file

@@ -10,12 +10,12 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
 from .....state.errors import SandboxMissing
+from .....state.lazy_dataclass import dataclass
 from .....state.process.temporaries import make_prefix
 from .....state.session import SandboxWish
 from ....workspace.paths import make_private

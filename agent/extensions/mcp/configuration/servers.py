@@ -5,7 +5,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast
 
@@ -13,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from .....actions.tools.similar_names import suggest_keys
 from .....state.errors import ConfigError, SandburError
+from .....state.lazy_dataclass import dataclass
 from ....config.paths import decode_text
 
 MOST_SERVERS = 50

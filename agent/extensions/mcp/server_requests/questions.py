@@ -4,7 +4,6 @@ import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -13,6 +12,7 @@ import mcp_types as types
 from .....actions.ports.user_input import UserInput, UserQuestion
 from .....actions.turn.user_code import UserCode
 from .....state.errors import UserCodeError
+from .....state.lazy_dataclass import dataclass
 from ....runtime.tool_servers import Elicitation, OnElicitation
 from ..configuration.servers import McpServer
 from ..text import one_line, plain

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from .....state.conversation.attachments import Image
 from .....state.errors import SandburError, UsageError
+from .....state.lazy_dataclass import dataclass
 from .....state.process.cancellation import run_in_thread
 from .....state.process.crashpoints import reach
 from .....state.search.knowledge_rows import (

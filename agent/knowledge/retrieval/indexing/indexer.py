@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from .....actions.workspace.paths import describe_error
 from .....actions.workspace.tree import FileFilter, list_search_files
 from .....state.errors import UsageError
+from .....state.lazy_dataclass import dataclass
 from .....state.process.cancellation import run_in_thread
 from .....state.process.clock import now
 from .....state.search.knowledge_rows import (

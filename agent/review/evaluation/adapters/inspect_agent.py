@@ -7,7 +7,6 @@ import shutil
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from inspect_ai.util._sandbox.local import LocalSandboxEnvironment
 from .....actions.workspace.copies.folder_copy import remove_tree
 from .....state.conversation.messages import Message
 from .....state.errors import SandburError, UsageError
+from .....state.lazy_dataclass import dataclass
 from .....state.session import SandboxWish
 from .....state.store.store import Store
 from ....config.settings import Settings

@@ -6,12 +6,12 @@ import asyncio
 import os
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .....actions.ports import Model, ModelEvent, ModelRequest, Reply
 from .....state.conversation.messages import Message, Text
 from .....state.errors import UsageError, WrongType
+from .....state.lazy_dataclass import dataclass
 from .....state.store.store import Store
 from ....config.settings import Settings
 from ....history.reports.read_report import read_account

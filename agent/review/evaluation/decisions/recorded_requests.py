@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -15,6 +14,7 @@ from .....actions.ports import FinishReason, ModelEvent, ModelRequest, Reply, To
 from .....actions.workspace.paths import format_count
 from .....state.conversation.messages import Message, parse_json_or_text
 from .....state.errors import SandburError
+from .....state.lazy_dataclass import dataclass
 from .....state.store.store import Store
 from .....state.trace import ModelCalled
 from ....config.load import load_settings

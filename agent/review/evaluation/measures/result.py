@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from .....actions.workspace.paths import format_count
 from .....state.errors import UsageError
+from .....state.lazy_dataclass import dataclass
 from ....runtime.version import VERSION
 from .statistics import (
     Estimate,

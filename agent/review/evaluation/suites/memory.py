@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from .....state.conversation.messages import Message
 from .....state.errors import UsageError
+from .....state.lazy_dataclass import dataclass
 from .task import EarlierSession, Solution, Task
 
 COMPRESS = "/compact"

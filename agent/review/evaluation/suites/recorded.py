@@ -7,7 +7,7 @@ import hashlib
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from .....actions.workspace.paths import format_count
 from .....actions.workspace.protected.secret_files import is_secret_file
 from .....state.conversation.messages import ToolUse, parse_json_or_text
 from .....state.errors import SandburError, SessionNotFound, UsageError
+from .....state.lazy_dataclass import dataclass
 from .....state.store.call_moves import list_placed_moves
 from .....state.store.sessions.listing import LabelFilter
 from .....state.store.store import Store

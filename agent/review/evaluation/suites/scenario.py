@@ -10,13 +10,14 @@ import json
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache, lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from .....state.errors import UsageError
+from .....state.lazy_dataclass import dataclass
 
 BENCHMARK = "v1.2.2"
 NO_ATTACK = "none"

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from .....actions.ports import Tool
 from .....actions.tools.functions.decorator import index_tools
 from .....state.conversation.messages import Message
 from .....state.errors import UsageError, WrongType
+from .....state.lazy_dataclass import dataclass
 from ..digests import describe_function
 
 RUN_S = 900.0

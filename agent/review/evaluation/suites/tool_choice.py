@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from .....actions.tools.functions.function_tool import FunctionTool
 from .....actions.tools.functions.results import TaskComplete
 from .....state.errors import UsageError
+from .....state.lazy_dataclass import dataclass
 from .call_match import NamedCall, choose_arguments, find_difference
 from .task import Solution, Task
 

@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from .....actions.workspace.atomic_write import (
@@ -22,6 +22,7 @@ from .....actions.workspace.atomic_write import (
 from .....actions.workspace.content_cache import digest_of
 from .....actions.workspace.paths import FileProblem, FileStat, translate_errors
 from .....actions.workspace.safe_open import open_folder, read_link, read_status
+from .....state.lazy_dataclass import dataclass
 from .....state.process.crashpoints import reach
 from .plan import ApplyStep, Conflict, digest_file, read_chunks
 

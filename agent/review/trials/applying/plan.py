@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -19,6 +19,7 @@ from .....actions.workspace.protected.secret_files import is_secret_file
 from .....actions.workspace.safe_open import read_link, read_status
 from .....state.calls import FileChange
 from .....state.conversation.messages import encodable
+from .....state.lazy_dataclass import dataclass
 
 MAX_KEPT_BYTES = 16_000_000
 """The largest file whose earlier content is stored, so that an undo can restore it."""

@@ -7,7 +7,6 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence, Set
-from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import Field
@@ -22,6 +21,7 @@ from .....actions.workspace.paths import FileProblem, format_count, format_path_
 from .....state.calls import Effect, FileChange, FileChanges, FingerprintedFile
 from .....state.conversation.messages import encodable
 from .....state.errors import UsageError
+from .....state.lazy_dataclass import dataclass
 from .....state.process.cancellation import wait_until_done
 from .....state.process.crashpoints import reach
 from ..outcome import keep_originals, read_differences

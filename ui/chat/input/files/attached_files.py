@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +21,7 @@ from .....state.conversation.attachments import AttachedFile, attachment_from_pa
 from .....state.conversation.content import format_attachment_size
 from .....state.conversation.messages import UserContent
 from .....state.errors import UsageError
+from .....state.lazy_dataclass import dataclass
 from .mentions import ATTACHABLE_FILES, MENTION
 
 _ENDS = ".,;:!?)]}'"

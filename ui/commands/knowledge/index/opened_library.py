@@ -7,7 +7,6 @@ import os
 import shlex
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -21,6 +20,7 @@ from .....agent.knowledge.retrieval.scopes import PROJECT_BASE, USER_SCOPE, find
 from .....agent.runtime.wiring import own_folders, policy_of, settings_of_session
 from .....agent.session.secrets import masker_for
 from .....state.errors import UsageError
+from .....state.lazy_dataclass import dataclass
 from .....state.search.knowledge_rows import StoredBase
 from ....cli.open_session import open_runtime
 from .command import IndexCommand

@@ -9,7 +9,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from .....actions.workspace.copies.namespace import CopyMount, launch_words
 from .....agent.config.settings import Settings
 from .....agent.review.trials.outcome import end_trial
 from .....agent.review.trials.trial import Trial, TrialPlace
+from .....state.lazy_dataclass import dataclass
 from .....state.process.cancellation import run_to_end
 from .....state.process.installation import make_own_command
 from .....state.process.temporaries import make_prefix

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from .....state.lazy_dataclass import dataclass
 from ....headless.json_output import Object
 from .wire import OUTCOME_SCHEMA, PROTOCOL_VERSION, make_approval_schema, make_event
 

@@ -3,11 +3,11 @@
 import base64
 import binascii
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from .....state.conversation.attachments import AttachedFile, Image, attachment_from_bytes
 from .....state.conversation.messages import UserContent
 from .....state.errors import UsageError
+from .....state.lazy_dataclass import dataclass
 from . import forms
 
 _DATA = "data:"

@@ -6,11 +6,11 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from .....agent.session.secrets import SecretMasker, masker_for
 from .....state.conversation.messages import UserContent, encodable
+from .....state.lazy_dataclass import dataclass
 from .contents import SentConversation
 from .turns import digest_content, squeeze
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -16,6 +15,7 @@ from .....agent.history.time_travel.branches import branch
 from .....state.conversation.messages import UserContent
 from .....state.databases.database import Statement
 from .....state.errors import SessionNotFound, StoreError
+from .....state.lazy_dataclass import dataclass
 from .....state.store.sessions.conversation_ends import (
     ConversationEnd,
     find_earlier_ends,

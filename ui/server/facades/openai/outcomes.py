@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import quote
 
+from .....state.lazy_dataclass import dataclass
 from ...answers import RequestRefused
 from .turn_follower import WAITING
 from .turns import BETWEEN_TEXTS, StoredTurn

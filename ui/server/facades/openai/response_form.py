@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from .....state.lazy_dataclass import dataclass
 from ...answers import RequestRefused
 from .conversations import AnswerPlace
 from .outcomes import TurnOutcome

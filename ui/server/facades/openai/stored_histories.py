@@ -5,11 +5,11 @@ answer, or that asks for it again.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from .....agent.sdk.stored_sessions import SessionQuery, list_sessions
 from .....state.errors import SessionNotFound
+from .....state.lazy_dataclass import dataclass
 from .....state.store.store import Store
 from .conversation_digests import DigestedConversation
 from .turns import StoredTurn, read_turns, squeeze

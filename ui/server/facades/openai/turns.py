@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from .....state.conversation.messages import Message, UserContent, to_blocks
 from .....state.errors import SessionNotFound
+from .....state.lazy_dataclass import dataclass
 from .....state.store.sessions.record_feed import FeedItem, FeedStep, FeedTrace, RecordFeed, count_records
 from .....state.store.store import Store
 from .....state.trace import RunBegan, RunEnded

@@ -5,8 +5,10 @@ An option that is not in the table, or that is abbreviated, is unknown: it may m
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, NamedTuple
+
+from ......state.lazy_dataclass import dataclass
 
 Kind = Literal["flag", "word", "text", "file", "optional", "pair"]
 _KINDS: Mapping[str, Kind] = {":": "word", "%": "text", "<": "file", "?": "optional", "&": "pair"}

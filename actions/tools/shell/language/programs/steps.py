@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise, product
 from typing import NamedTuple
 
+from ......state.lazy_dataclass import dataclass
 from ..parser import PLAIN, QUOTED, QUOTED_VARIABLE, SUBSTITUTION, VARIABLE, Part, SimpleCommand
 
 MAX_WORDS = 500
