@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, takewhile
 from typing import Literal
 
 from ...actions.ports import Toolbox
 from ...state.conversation.messages import Message
 from ...state.conversation.transcript import Transcript
+from ...state.databases.database import find_listener
 from ...state.errors import UsageError
 from ...state.lazy_dataclass import dataclass
 from ...state.search.ranking import list_query_words
 from ...state.search.words import find_stem, list_parts
 from ...state.store.recording import load_messages
 from ...state.store.sessions.message_search import (
+    MOST_INDEXED,
     PASSAGE_CHARS,
     FoundPassage,
     MessageSearch,
@@ -34,6 +36,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n|(?<=[\u3002\uff01\uff1f])")
 _NEIGHBOUR_CHARS, _PAGE_CHARS = 250, 4000
 _BEFORE, _AFTER = 24, 8
 """How many messages around a hit may hold its question, its answer, its call or its result."""
+BEHIND = f"Only the older messages are searched so far: the next search adds up to {MOST_INDEXED:,}."
 _REFERENCE = re.compile(r"#([0-9a-f]{6})\.(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 _SPACES = re.compile(r"[ \t]{2,}|\n{3,}")
 
@@ -102,13 +105,15 @@ def recall(
     query: str,
     hidden: Collection[str] = (),
     in_view: Sequence[Transcript] = (),
+    tell: Callable[[str], object] | None = None,
 ) -> list[RecalledPassage]:
     """Return the passages that match a query best, the best one first.
 
     Searched are all messages of the session, those of its sub-agents, and those of what it was forked from up
     to the fork. Messages of `in_view`, which the model reads in each request, come last. A query that is the
     reference of a passage returns the message from there on. `hidden` are tools whose calls and results are
-    left out.
+    left out. If there are too many new messages for one search, `tell`, or the
+    listener of the store, gets a sentence.
     """
     search = MessageSearch(store.database, session_id, hidden)
     reader = _Reader(store, search, session_id, hidden, in_view)
@@ -121,7 +126,10 @@ def recall(
         return [passage]
     if not (words := list_query_words(query)):
         raise UsageError("The query has no words.", "Write some words of what you look for.")
-    return reader.read_best(search.search(query, _MOST_COMPARED), words)
+    found_passages = search.search(query, _MOST_COMPARED)
+    if search.is_behind:
+        (tell or find_listener(store.database.on_notice))(BEHIND)
+    return reader.read_best(found_passages, words)
 
 
 class _Reader:

@@ -22,6 +22,9 @@ def list_words(text: str, *, with_single: bool = False) -> Iterator[str]:
 
     `with_single`: also the single characters, so that they can be searched for.
     """
+    if text.isascii():
+        yield from _WORD.findall(text.lower())
+        return
     for found in _WORD.findall(unicodedata.normalize("NFKC", text).casefold()):
         for part in filter(None, _UNSPACED.split(found)):
             if not _UNSPACED.match(part):

@@ -25,7 +25,7 @@ from .sessions.family import FamilyFilter, count_roots
 from .sessions.inbox import Inbox
 from .sessions.lease import Heartbeat
 from .sessions.listing import SessionFilter, count_sessions, list_newest, list_summaries, read_lease_s
-from .sessions.search import find_text
+from .sessions.search import count_unindexed, find_text, index_sessions, update_index
 from .sessions.session_rows import SessionIndex
 from .sessions.settings_proof import (
     compare_settings,
@@ -45,6 +45,8 @@ class OpenedSettings(NamedTuple):
     """A sentence about why they are without the stored permissions; empty if they are as they were stored."""
 
 
+_MOST_AT_CLOSE = 20
+"""The most sessions whose words are indexed when a store is closed."""
 StoredRange = tuple[str, int, int, int]
 """A range of stored messages: session, log, first index, end."""
 
@@ -94,7 +96,17 @@ class Store:
         return self.database.name
 
     def close(self) -> None:
+        if not self.database.has_clock:  # a server that does not answer would be waited for
+            self._index_words()
         self.database.close()
+
+    def _index_words(self) -> None:
+        """Index the words of sessions that have run here, so that the first search finds little to do."""
+        ran = [writer.session_id for writer in self._writers.values() if writer.has_ended_run]
+        # Without it, the next search indexes them.
+        with suppress(StoreError):
+            if ran and not self.database.is_volatile:
+                index_sessions(self.database, ran[-_MOST_AT_CLOSE:])
 
     def share(self, tenant: str, claims: WorkerClaims) -> Store:
         """Return a store for a tenant in the same database, whose sessions a worker runs."""
@@ -218,9 +230,16 @@ class Store:
     def find_text(self, text: str) -> Statement:
         """Return a condition for `LabelFilter`: sessions with all words of a text in their messages.
 
-        The first search indexes all sessions; later ones only the messages that came since.
+        Each search indexes the messages that came since the last one, of at most a thousand sessions.
         """
         return find_text(self.database, self.tenant, text)
+
+    def index_words(self, watch: Callable[[int], object]) -> None:
+        """Index all sessions for `find_text`. `watch` is called with the number of sessions so far."""
+        total = left = count_unindexed(self.database, self.tenant)
+        while left:
+            left = update_index(self.database, self.tenant)
+            watch(total - left)
 
     def count_sessions(self) -> int:
         return count_sessions(self.database, self.tenant)

@@ -105,6 +105,8 @@ class SessionWriter:
         """The digests of contents that are queued or written already."""
         self._on_commit: list[Callable[[], None]] = []
         self._lock = asyncio.Lock()
+        self.has_ended_run = False
+        """Whether a run of the session has ended in this process."""
 
     @property
     def is_new(self) -> bool:
@@ -248,6 +250,7 @@ class SessionWriter:
             if not keeps_owner:
                 ending["owner"] = ""
             await self._commit(entries, self.last_seq, ending)
+        self.has_ended_run = True
         if self.is_whole and status == AT_REST and not self._expected:
             loaded = self._digest_loaded(self._fields.values, self._row_digest)
             note_verified(self._database, self.session_id, self.chain, loaded)

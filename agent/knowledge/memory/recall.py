@@ -36,8 +36,9 @@ def recall_for_model(
     `in_view` are the histories that the model reads in each request. The answer has a few thousand characters
     at most.
     """
+    told: list[str] = []
     try:
-        passages = recall(store, session_id, query, _HIDDEN, in_view)
+        passages = recall(store, session_id, query, _HIDDEN, in_view, told.append)
     except UsageError as problem:
         return f"{problem.message} {problem.hint}"
     hits = [] if is_reference(query) else memories.search(query, limit=_MOST_FACTS)
@@ -50,7 +51,7 @@ def recall_for_model(
         *(["From memory:", *facts] if facts else []),
         *(["From this session:", *lines] if lines else []),
     ]
-    return "\n".join(parts) if parts else "Nothing matches. Try other words, or view /memories."
+    return "\n".join([*(parts or ["Nothing matches. Try other words, or view /memories."]), *told])
 
 
 def recall_for_person(memories: Memories, query: str) -> list[str]:

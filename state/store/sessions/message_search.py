@@ -1,10 +1,12 @@
-"""Full-text search over the messages that a session may see. Each search first indexes the new messages."""
+"""Full-text search over the messages that a session may see. Each search first indexes new messages, up to a
+number.
+"""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...conversation.messages import Message, ToolUse, parse_json_object
-from ...databases.database import Database, GuardedUpdate, Statement, find_listener
+from ...databases.database import Database, GuardedUpdate, Statement
 from ...databases.schema import make_index_key
 from ...errors import GuardFailed
 from ...process.crashpoints import reach
@@ -29,7 +31,8 @@ MOST_OUTPUT_CHARS = 100_000
 """How much of the whole output of a call is searched, from its beginning on."""
 _MOST_OUTPUT_BYTES = 4 * MOST_OUTPUT_CHARS
 _MESSAGES_AT_ONCE = 200
-_NOTICE_FROM_MESSAGES = 10_000
+MOST_INDEXED = 10_000
+"""How many messages one search indexes, so that the first one in a long session takes a bounded time."""
 _DIGITS = (6, 8, 7, 8)
 """The hexadecimal digits of log, position, start and step in the id of a passage."""
 _MOST_DEPTH = 8
@@ -129,12 +132,18 @@ class MessageSearch:
     """Searches all messages that one session may see: its own, those of its sub-agents, and those of what it
     was forked from up to the fork.
 
-    Each session has an index of its own, which its searches keep up to date. So a session that never searches
-    has none, and a search costs the same at any length of the session. In an event loop, call the methods in
-    a thread.
+    Each session has an index of its own, which its searches keep up to date, a bounded number of messages at
+    a time. So a session that never searches has none, and a search costs the same at any length of the
+    session. In an event loop, call the methods in a thread.
     """
 
-    def __init__(self, database: Database, session_id: str, hidden: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        database: Database,
+        session_id: str,
+        hidden: Collection[str] = (),
+        most_indexed: int = MOST_INDEXED,
+    ) -> None:
         """`hidden` are tools whose calls and results are not indexed, because they repeat other messages."""
         self._database = database
         self._session_id = session_id
@@ -142,8 +151,10 @@ class MessageSearch:
         self._sources = MessageSources(database)
         self._index = DocumentIndex(database)
         self._collection = make_collection(session_id)
-        self._count = 0
-        """How many messages were indexed by this object."""
+        self._room = most_indexed
+        """How many more messages this object indexes."""
+        self.is_behind = False
+        """Whether messages are left for the next search."""
 
     def search(self, text: str, limit: int) -> list[FoundPassage]:
         """Return the passages that match a text best, the best one first. Any text is a query."""
@@ -191,8 +202,9 @@ class MessageSearch:
     def update(self) -> dict[str, str]:
         """Index the messages that are not indexed yet. Return the sources: prefix of ids -> session.
 
-        After an interruption, the next call continues. If another process indexes the same messages, both
-        share the work.
+        The oldest come first, which a model no longer reads. If they are too many for one search, or after an
+        interruption, the next search continues. If another process indexes the same messages, both share the
+        work.
         """
         self._index.prepare()
         while True:
@@ -214,6 +226,9 @@ class MessageSearch:
         for step in fold.steps(source.session_id, source.seq, source.last):
             # The messages of one step may be many, so the last step that is whole in the index counts.
             for place in step.added:
+                if self._room < 1:
+                    self.is_behind = True
+                    return True
                 if len(batch) >= _MESSAGES_AT_ONCE:
                     moved = self._write(moved, batch, known, step.seq - 1)
                     batch = []
@@ -232,6 +247,8 @@ class MessageSearch:
         None if another process moved or removed it.
         """
         statements = [*self._make_documents(source, added, known)]
+        if not statements and seq == source.seq:
+            return source
         claim, landed = make_progress(self._session_id, source, seq)
         reach("messages_before_index")
         try:
@@ -239,11 +256,6 @@ class MessageSearch:
         except GuardFailed:
             return None
         reach("messages_indexed")
-        before, self._count = self._count, self._count + len(added)
-        if before // _NOTICE_FROM_MESSAGES < self._count // _NOTICE_FROM_MESSAGES:
-            find_listener(self._database.on_notice)(
-                f"Indexed {self._count:,} messages for the search so far."
-            )
         return source._replace(seq=seq)
 
     def _make_documents(
@@ -260,6 +272,7 @@ class MessageSearch:
             new = {position: seq for position, seq in steps.items() if position >= known[log]}
             if not new:
                 continue
+            self._room -= len(new)
             first, end = min(new), max(new) + 1
             messages = load_messages(self._database, source.session_id, log, first, end)
             known[log] = end

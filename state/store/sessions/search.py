@@ -1,7 +1,7 @@
-"""Full-text search over sessions. Each search first adds the new messages to an index of words."""
+"""Full-text search over sessions. Each search first indexes the words of new messages, up to a number."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...conversation.messages import parse_json_object
@@ -11,7 +11,8 @@ from ...process.crashpoints import reach
 from ...search.words import encode_word, list_words
 
 _SESSIONS_AT_ONCE = 100
-_NOTICE_FROM_SESSIONS = 1000
+MOST_INDEXED = 1000
+"""How many sessions one search indexes, so that the first one takes a bounded time."""
 _MOST_WORDS = 20_000
 """The most distinct words of one session in the index. Further words are not found."""
 _TEXTS = ("text", "arguments", "content")
@@ -21,46 +22,74 @@ _TEXTS = ("text", "arguments", "content")
 def find_text(database: Database, tenant: str, text: str) -> Statement:
     """Return an SQL condition on `heads` for the sessions that have all words of a text.
 
-    The words are in their messages, in any order, or the whole text is in their title. The index has all
-    messages that are in the store now.
+    The words are in their messages, in any order, or the whole text is in their title. Sessions that are not
+    indexed yet are indexed first, those that changed last before others. If they are too many for one search,
+    a notice says how many are left for the next one.
     """
     title = re.sub("([!%_])", r"!\1", text.lower())
     in_title, pattern = "lower(title) LIKE ? ESCAPE '!'", f"%{title}%"
     words = dict.fromkeys(map(encode_word, list_words(text)))
     if not words:
         return in_title, (pattern,)
-    update_index(database, tenant)
+    if left := update_index(database, tenant):
+        find_listener(database.on_notice)(
+            f"{left:,} older sessions are not in the index of words yet. Each search adds {MOST_INDEXED:,};"
+            " `sandbur doctor --reindex` adds all."
+        )
     index = database.text_index
     wanted = index.joiner.join(map(index.term.format, sorted(words)))
     return f"({index.condition} OR {in_title})", (wanted, pattern)
 
 
-def update_index(database: Database, tenant: str) -> None:
-    """Index the messages that are not indexed yet, in one transaction for each hundred sessions.
+_STALE = (
+    "FROM heads h LEFT JOIN session_texts t ON t.session_id = h.session_id"
+    " WHERE h.tenant = ? AND (t.records IS NULL OR t.records <> h.records)"
+)
 
-    After an interruption, the next search continues with the sessions that are not indexed yet.
+
+def update_index(
+    database: Database,
+    tenant: str,
+    most: int = MOST_INDEXED,
+) -> int:
+    """Index sessions with messages that are not indexed yet, those that changed last first. Return how many
+    are left.
+
+    Each hundred sessions are one transaction; after an interruption, the next call goes on.
     """
     database.create_text_index()
-    after, count = "", 0
-    while stale := database.query(
-        "SELECT h.session_id, h.records, t.records, t.words FROM heads h"
-        " LEFT JOIN session_texts t ON t.session_id = h.session_id"
-        " WHERE h.tenant = ? AND h.session_id > ? AND (t.records IS NULL OR t.records <> h.records)"
-        f" ORDER BY h.session_id LIMIT {_SESSIONS_AT_ONCE}",
-        (tenant, after),
-    ):
-        database.commit([_write_words(database, *row) for row in stale])
+    stale = database.query(
+        f"SELECT h.session_id, h.records, t.records {_STALE} ORDER BY h.updated_at DESC LIMIT {most}",
+        (tenant,),
+    )
+    for first in range(0, len(stale), _SESSIONS_AT_ONCE):
+        some = stale[first : first + _SESSIONS_AT_ONCE]
+        database.commit([_write_words(database, *row) for row in some])
         reach("search_words_written")
-        after, count = stale[-1][0], count + len(stale)
-        if count % _NOTICE_FROM_SESSIONS == 0:
-            find_listener(database.on_notice)(f"Indexed {count:,} sessions for the search so far.")
+    return count_unindexed(database, tenant) if len(stale) == most else 0
 
 
-def _write_words(
-    database: Database, session_id: str, records: int, known: int | None, words: str | None
-) -> Statement:
+def count_unindexed(database: Database, tenant: str) -> int:
+    """Return how many sessions have messages that are not indexed yet."""
+    return int(database.query(f"SELECT COUNT(*) {_STALE}", (tenant,))[0][0])
+
+
+def index_sessions(database: Database, session_ids: Sequence[str]) -> None:
+    """Index the new messages of these few sessions in one transaction."""
+    marks = ", ".join("?" * len(session_ids))
+    rows = database.query(
+        "SELECT h.session_id, h.records, t.records FROM heads h"
+        f" LEFT JOIN session_texts t ON t.session_id = h.session_id WHERE h.session_id IN ({marks})",
+        session_ids,
+    )
+    database.create_text_index()
+    database.commit([_write_words(database, *row) for row in rows])
+
+
+def _write_words(database: Database, session_id: str, records: int, known: int | None) -> Statement:
     """Return the statement that adds the words of new messages; it does nothing for a deleted session."""
-    found = dict.fromkeys((words or "").split())
+    written = database.query("SELECT words FROM session_texts WHERE session_id = ?", (session_id,))
+    found = dict.fromkeys(str(written[0][0]).split() if written else ())
     for word in _list_new_words(database, session_id, known or 0):
         if len(found) >= _MOST_WORDS:
             break
@@ -80,4 +109,4 @@ def _list_new_words(database: Database, session_id: str, first: int) -> Iterator
         for block in message.get("blocks", ()):
             for name in _TEXTS:
                 if isinstance(text := block.get(name), str):
-                    yield from list_words(text, with_single=True)
+                    yield from dict.fromkeys(list_words(text, with_single=True))

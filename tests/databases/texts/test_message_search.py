@@ -192,6 +192,22 @@ async def test_a_search_reads_only_what_is_new(store: Store) -> None:
     assert counted.read == 22
 
 
+async def test_a_search_indexes_a_number_of_messages_and_the_next_one_goes_on(store: Store) -> None:
+    past = [f"message {number}" for number in range(500)]
+    await ask(store, "s1", "hello", "ok")
+    session = await open_session(store, ScriptedModel(), Recorder(), session_id="s1")
+    await session.observe(*past)  # all in one step
+    counts: list[int] = []
+    is_behind = True
+    while is_behind:
+        search = MessageSearch(store.database, "s1", most_indexed=200)
+        search.update()
+        counts.append(*store.database.query("SELECT COUNT(*) FROM documents")[0])
+        is_behind = search.is_behind
+    assert counts[0] < counts[1] < counts[-1] == 502
+    assert [one.position for one in MessageSearch(store.database, "s1").search("message 499", 1)] == [499]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", DATABASES)
 @pytest.mark.parametrize("point", ["messages_before_index", "store_in_transaction", "messages_indexed"])

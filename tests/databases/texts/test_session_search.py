@@ -10,6 +10,7 @@ from support.stores.old_stores import DONE, FORK, KILLED, STORES, WAITING, write
 
 from sandbur.state.search.words import encode_word, list_words
 from sandbur.state.store.sessions.listing import LabelFilter
+from sandbur.state.store.sessions.search import count_unindexed, update_index
 from sandbur.state.store.store import Store
 
 
@@ -53,6 +54,28 @@ async def test_messages_that_come_later_are_found_and_deleted_sessions_are_not(s
     await ask(store, "s2", "zebra", "three")
     store.database.compact()
     assert found(store, "zebra") == ["s2"]
+
+
+async def test_a_search_indexes_a_number_of_sessions_those_that_changed_last_first(store: Store) -> None:
+    for number in range(4):
+        await ask(store, f"s{number}", f"zebra {number}", "ok")
+    texts = "SELECT session_id FROM session_texts ORDER BY session_id"
+    assert update_index(store.database, "", most=3) == 1
+    assert store.database.query(texts) == [("s1",), ("s2",), ("s3",)]
+    await ask(store, "s3", "quagga", "ok")
+    assert update_index(store.database, "", most=3) == 0
+    assert found(store, "zebra") == ["s0", "s1", "s2", "s3"]
+    assert found(store, "quagga") == ["s3"]
+
+
+async def test_what_ran_is_indexed_when_the_store_is_closed(tmp_path: Path) -> None:
+    store = Store.open(f"sqlite:///{tmp_path}/one.db")
+    await ask(store, "s1", "zebra", "ok")
+    store.close()
+    store = Store.open(f"sqlite:///{tmp_path}/one.db")
+    assert count_unindexed(store.database, "") == 0
+    assert found(store, "zebra") == ["s1"]
+    store.close()
 
 
 async def test_a_title_is_found_by_any_part_of_it(store: Store) -> None:

@@ -73,7 +73,9 @@ class DoctorCommand(Command):
         metavar="SECONDS",
     )
     full: bool = switch("--full", "check every session, not only those that changed last")
-    reindex: bool = switch("--reindex", "rebuild the indexes of the store first; no record is changed")
+    reindex: bool = switch(
+        "--reindex", "rebuild and complete the indexes of the store first; no record is changed"
+    )
     json: bool = switch("--json", "JSON on stdout")
 
 

@@ -24,6 +24,7 @@ from ....state.maintenance.verify import Breach, audit_all
 from ....state.maintenance.writing_check import try_room
 from ....state.store.seals import find_key, key_path, name_maker
 from ....state.store.sessions.sealed_limits import list_changed_limits, make_limit_error
+from ....state.store.sessions.search import MOST_INDEXED, count_unindexed
 from ....state.store.sessions.session_rows import list_due_runs
 from ....state.store.sessions.settings_proof import list_moved_sessions
 from ....state.store.store import Store
@@ -48,6 +49,7 @@ def store_findings(settings: Settings, reindexes: bool = False, is_full: bool = 
         try:
             if reindexes:
                 store.database.reindex()
+                _index_words(store, shows_progress=not settings.plain)
             yield from _store_findings(store, settings, is_full)
         finally:
             store.close()
@@ -87,6 +89,7 @@ def _store_findings(store: Store, settings: Settings, is_full: bool) -> Iterator
     yield _key(settings)
     yield from unwritable
     yield from _dead_runs(store)
+    yield from _unindexed_words(store)
     if is_file:
         yield from _rights(Path(settings.store.removeprefix(_SQLITE)))
     yield from _find_leftovers(settings.home, list_session_ids(store.database, store.tenant))
@@ -104,6 +107,19 @@ def _find_rows(database: Database, chosen: ChosenSessions, is_whole: bool) -> It
     if is_whole:
         return find_damaged_rows(database)
     return (row for session_id in chosen.parents for row in find_damaged_rows_of(database, session_id))
+
+
+def _index_words(store: Store, shows_progress: bool) -> None:
+    """Complete the index in which `sessions list --text` searches."""
+    total = count_unindexed(store.database, store.tenant)
+    with exit_on_signals(), ProgressLine("Indexing session", total, is_wanted=shows_progress) as progress:
+        store.index_words(progress.show)
+
+
+def _unindexed_words(store: Store) -> Iterator[Finding]:
+    if (count := count_unindexed(store.database, store.tenant)) > MOST_INDEXED:
+        detail = f"{format_count(count, 'session')} to index; each search in texts indexes {MOST_INDEXED:,}"
+        yield Finding("note", "search", detail, "sandbur doctor --reindex")
 
 
 def _moved_sessions(store: Store) -> Iterator[Finding]:

@@ -76,10 +76,8 @@ def test_of_many_sessions_those_that_changed_last_are_checked_unless_all_are_ask
     ended = command.run("doctor")
     assert ended.code == 0, ended.out
     assert "502 sessions, intact as far as it was checked" in ended.out
-    rest = (
-        "only the 500 sessions that changed last were checked, not 2 others, the rows of no session and the"
-    )
-    assert f"{rest} the pages of the file\n{FIX}sandbur doctor --full\n" in ended.out
+    note = "only the 500 sessions that changed last were checked, not 2 others, the rows of no session"
+    assert f"{note} and the pages of the file\n{FIX}sandbur doctor --full\n" in ended.out
     ended = command.run("doctor", "--full")
     assert (ended.code, "old: " in ended.out, "502 sessions, damaged" in ended.out) == (1, True, True)
 
