@@ -13,10 +13,11 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from bench.figures import tell
 from bench.sessions import LATE_RESULT
-from support.stores.databases import fresh_url, is_there
+from support.stores.databases import fresh_url, is_there, run
 from support.stores.waiting import AGENT
 
 from sandbur import Agent, ModelRequest, tool
@@ -158,5 +159,9 @@ def measure_commits(folder: Path, number: int) -> None:
         if not peers or kind == "mysql":
             continue
         with fresh_url(kind, folder) as own:
+            if kind == "postgresql":
+                # DBOS makes a schema of its own.
+                parts = urlsplit(own)
+                run(kind, f'GRANT CREATE ON DATABASE "{parts.path[1:]}" TO "{parts.username}"')
             theirs_ms = time_dbos(peers, f"sqlite:///{folder}/dbos.db" if kind == "sqlite" else own, number)
         tell(f"{kind}: a commit, CPU", cost_ms / theirs_ms, 1, against=f"a step of DBOS, {theirs_ms:.2f} ms")
