@@ -1,5 +1,6 @@
 """The graph: nine actions, and every transition between them."""
 
+import operator
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, cast
@@ -24,11 +25,17 @@ from ..state.application import ApplicationState
 _FIELDS = tuple(ApplicationState.model_fields)
 
 
+def _are_same(fields: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
+    """Return whether two mappings in the same order have the same objects."""
+    return fields.keys() == others.keys() and all(map(operator.is_, fields.values(), others.values()))
+
+
 class ApplicationTyping(TypingSystem[ApplicationState]):
     """Gives Burr the type of the state, and keeps the typed view of the newest state."""
 
     def __init__(self) -> None:
         self._state: State[Any] | None = None
+        self._fields: dict[str, Any] = {}
         self._view: ApplicationState | None = None
 
     def state_type(self) -> type[ApplicationState]:
@@ -45,7 +52,10 @@ class ApplicationTyping(TypingSystem[ApplicationState]):
         if self._view is None or state is not self._state:
             values = state.get_all()
             fields = {name: values[name] for name in _FIELDS if name in values}
-            self._state, self._view = state, ApplicationState.model_construct(**fields)
+            # Burr makes several states with the same fields: each step changes fields of its own, too.
+            if self._view is None or not _are_same(fields, self._fields):
+                self._view = ApplicationState.model_construct(**fields)
+            self._state, self._fields = state, fields
         return self._view
 
     def construct_state(self, data: ApplicationState) -> State[Any]:

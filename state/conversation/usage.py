@@ -33,7 +33,8 @@ class Usage(Record):
         return Usage.model_validate({name: value or 0 for name, value in self.model_dump().items()})
 
     def _combine(self, other: Usage, operation: Callable[[Any, Any], Any]) -> Usage:
-        pairs = {name: (getattr(self, name), getattr(other, name)) for name in Usage.model_fields}
-        return Usage.model_validate(
-            {name: None if None in pair else operation(*pair) for name, pair in pairs.items()}
-        )
+        values: dict[str, Any] = {}
+        for name in Usage.model_fields:
+            own, given = getattr(self, name), getattr(other, name)
+            values[name] = None if own is None or given is None else operation(own, given)
+        return Usage.model_validate(values)

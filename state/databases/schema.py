@@ -65,7 +65,8 @@ _OTHERS = {
                 "requests_left": _INTEGER, "tokens_left": _INTEGER, "at": _TIME, "version": _INTEGER},
     # How many sessions of a tenant run at once at most. `version` guards every claim of them.
     "quotas": {"tenant": _ID, "most_running": _INTEGER, "version": _INTEGER},
-    # The tags in the settings of sessions, one row each, for the index.
+    # The tags in the settings of sessions, and those by which a conversation is found, one row each, for the
+    # index.
     "session_tags": {"session_id": _ID, "tag": _NAME},
     # The distinct words of a session's messages, encoded, for the full-text index of the database. `records`
     # is the number of records of the session whose words are there.

@@ -2,6 +2,7 @@
 
 1. 800 tool turns with 2 KB results: late turns against early ones, and against httpx sending the same bytes.
 2. 50 streamed tool turns: an `Agent` with a `@tool` and full persistence against raw loops on the openai SDK.
+3. 10, 50 and 200 of them in milliseconds, by `run` and by `stream`, next to a raw loop on the openai SDK.
 
 Both use `transport = "http"`, and for comparison `sdk`. Limits are for CPU time unless a line names another.
 """
@@ -19,13 +20,18 @@ from bench.figures import Rounds, tell
 from bench.sessions import LATE_RESULT, RESULT, Answer, Run, run_served, tool_server
 
 from sandbur import Agent, tool
+from sandbur.actions.ports.events import RunFinished
 from sandbur.agent.models.providers import TransportName
 
 TRANSPORTS: tuple[TransportName, ...] = ("http", "sdk")
+LENGTHS, MOST_MS = (10, 50, 200), 3.8
 
 
-async def agent_run(url: str, folder: Path, transport: TransportName) -> None:
-    """Run the same turns as a program does: with the public `Agent`, a function as its tool, and a store."""
+async def agent_run(url: str, folder: Path, transport: TransportName, streams: bool = False) -> None:
+    """Run the same turns as a program does: with the public `Agent`, a function as its tool, and a store.
+
+    `streams`: the program reads the events.
+    """
 
     @tool(effect="read")
     def act(text: str) -> str:
@@ -40,8 +46,14 @@ async def agent_run(url: str, folder: Path, transport: TransportName) -> None:
         "OPENAI_API_KEY": "x",
     }
     async with Agent("openai-chat/m", tools=[act], mode="yolo", env=env, cwd=folder) as agent:
-        result = await agent.run("go")
-    assert result.text == "done", result
+        if streams:
+            async with agent.stream("go") as events:
+                last = [event async for event in events][-1]
+            assert isinstance(last, RunFinished), last
+            assert last.status == "done", last
+        else:
+            result = await agent.run("go")
+            assert result.text == "done", result
 
 
 TOOLS: list[Any] = [
@@ -164,3 +176,30 @@ async def measure(folder: Path, runs: int) -> None:
         for transport in TRANSPORTS:
             await long_run(server, folder, transport)
         await short_turns(server, folder, runs)
+
+
+async def measure_lengths(folder: Path, runs: int) -> None:
+    """Print the milliseconds of a turn in conversations of several lengths."""
+    contenders: dict[str, Callable[[str], Coroutine[Any, Any, Any]]] = {
+        "run": lambda url: agent_run(url, folder, "http"),
+        "stream": lambda url: agent_run(url, folder, "http", streams=True),
+        "raw": lambda url: raw_openai(url, RESULT),
+    }
+    with tool_server() as server:
+        for turns in LENGTHS:
+            rounds = Rounds(contenders, runs)
+            for number, name in enumerate(rounds):
+                url = f"{server}/{name}-{turns}-{number}/{turns}/20/v1"
+                began = time.process_time()
+                await contenders[name](url)
+                rounds.note((time.process_time() - began) / (turns + 1) * 1000)
+            found = {name: rounds.median(name) for name in contenders}
+            print(f"{turns} turns, raw openai loop, streamed: CPU {found['raw']:.2f} ms a turn")
+            for name in ("run", "stream"):
+                ratio = f"{rounds.ratio(name, 'raw'):.2f} of the raw loop"
+                what = f"{turns} turns, {name}, CPU a turn ({ratio})"
+                if turns <= 50:
+                    tell(what, found[name], MOST_MS, " ms")
+                else:
+                    print(f"{what} {found[name]:.2f} ms")
+            tell(f"{turns} turns by stream, CPU", rounds.ratio("stream", "run"), 1.05, against="those by run")

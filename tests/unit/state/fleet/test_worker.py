@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.stores.waiting import AGENT, set_head
 
-from sandbur import Agent, Overloaded, tool
+from sandbur import Agent, Middleware, MiddlewareSession, Overloaded, tool
 from sandbur.actions.ports import ModelEvent, ModelRequest
 from sandbur.actions.ports.events import Event, RunFinished, TextDelta
 from sandbur.agent.fleet.messages import create_session, send_message
@@ -87,6 +87,48 @@ async def test_a_worker_answers_all_messages_of_all_sessions_in_order(store: Sto
     await fleet.worker().run(once=True)
     assert fleet.results("s1")[2:] == ["heard three"]
     assert len(store.show("s1").state.chat_history) == 6
+
+
+class Openings(Middleware):
+    """Counts how often a session is opened."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def on_start(self, session: MiddlewareSession) -> None:
+        self.count += 1
+
+
+async def test_a_worker_opens_a_session_once_that_it_created(store: Store, tmp_path: Path) -> None:
+    openings = Openings()
+    fleet = Fleet(store, make_agent(tmp_path, echo, middleware=[openings]))
+    worker = fleet.worker()
+    labels = {"app": "a", "user": "ada", "tags": ("t",)}
+    await worker.create_session(store.tenant, AGENT, "s", labels, "Be brief.")
+    with pytest.raises(UsageError, match="exists already"):
+        await worker.create_session(store.tenant, AGENT, "s", {})
+    assert store.index.summary("s").status == "new"
+    opened = openings.count
+    await send_message(store, "s", "one")
+    await worker.run(once=True)
+    assert (fleet.results("s"), openings.count) == (["heard one"], opened)
+    settings = store.index.settings("s")
+    assert (settings.user, settings.tags) == ("ada", ("t",))
+    assert settings.system_prompt.endswith("Be brief.")
+    assert store.verify("s") == []
+
+
+async def test_a_created_session_that_another_worker_ran_is_read_again(store: Store, tmp_path: Path) -> None:
+    fleet = Fleet(store, make_agent(tmp_path, echo))
+    worker = fleet.worker()
+    await worker.create_session(store.tenant, AGENT, "s", {})
+    await send_message(store, "s", "one")
+    await fleet.worker().run(once=True)
+    await send_message(store, "s", "two")
+    await worker.run(once=True)
+    assert fleet.results("s") == ["heard one", "heard two"]
+    assert len(store.show("s").state.chat_history) == 4
+    assert fleet.notices == []
 
 
 async def test_a_hint_is_heard_at_once_and_drain_ends_the_worker(store: Store, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from .....agent.sdk.agent import Agent
 from ...answers import JsonAnswer, RequestRefused
 from ...routes.route import ApiRequest
 from .contents import read_conversation
-from .conversations import AnswerPlace, Conversation
+from .conversations import AnswerPlace, ClientConversation
 from .errors import shape_error
 from .forms import ChatBody
 from .outcomes import TurnOutcome
@@ -59,7 +59,7 @@ async def complete_chat(request: ApiRequest) -> Response:
     body, service = request.read_body(ChatBody), request.service
     agent = require_model(request, body.model)
     tags, sent = make_tags(body.metadata), read_conversation(body.messages)
-    conversation = Conversation(request, agent, body.user or "", tags, sent)
+    conversation = ClientConversation(request, agent, body.user or "", tags, sent)
     service.require_stream_place()
     async with service.lock_conversations(request.who.tenant):
         place = await conversation.pin()

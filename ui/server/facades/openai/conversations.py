@@ -41,7 +41,7 @@ class AnswerPlace:
     """The answer is the first turn after this row."""
 
 
-class Conversation:
+class ClientConversation:
     """A conversation that a client sends as a whole with a new message."""
 
     def __init__(

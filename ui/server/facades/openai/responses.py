@@ -20,7 +20,7 @@ from ...routes.route import ApiRequest
 from .chat_completions import make_tags, require_model
 from .contents import SentConversation, read_conversation
 from .conversation_digests import digest_message
-from .conversations import AnswerPlace, Conversation, is_sent_again, send
+from .conversations import AnswerPlace, ClientConversation, is_sent_again, send
 from .forms import InputMessage, ResponseBody
 from .outcomes import make_outcome
 from .response_form import ResponseForm, parse_response_id
@@ -42,7 +42,7 @@ async def create_response(request: ApiRequest) -> Response:
     async with service.lock_conversations(request.who.tenant):
         if body.previous_response_id is None:
             tags = (f"{_INSTRUCTIONS}{_digest(sent.instructions)}", *make_tags(body.metadata))
-            place = await Conversation(request, agent, body.user or "", tags, sent).begin()
+            place = await ClientConversation(request, agent, body.user or "", tags, sent).begin()
         else:
             place = await _continue(request, body.previous_response_id, agent, sent)
         follower = None if body.background and not body.stream else TurnFollower(request, place)
