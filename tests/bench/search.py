@@ -85,7 +85,9 @@ def measure_tools(folder: Path, files: int) -> None:
     """Measure the tools in a git repository."""
     make_files(folder, files)
     run_quietly(folder, "git init -q . && git add -A")
-    measure_tool("grep", folder, "argument", f"rg -n argument | head -{MAX_MATCHES}", MOST_GREP_MS, files)
+    measure_tool(
+        "grep", folder, "function_29", f"rg -n function_29 | head -{MAX_MATCHES}", MOST_GREP_MS, files
+    )
     measure_tool("glob", folder, "**/f1999*.py", "git ls-files -co --exclude-standard", MOST_GLOB_MS, files)
 
 
