@@ -456,18 +456,6 @@ def refuse_json_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def walk_values(value: Any) -> Iterator[Any]:
-    """Yield a JSON value and every value inside it."""
-    waiting = [value]
-    while waiting:
-        one = waiting.pop()
-        yield one
-        if isinstance(one, Mapping):
-            waiting.extend(cast(Mapping[str, Any], one).values())
-        elif isinstance(one, list):
-            waiting.extend(cast(list[Any], one))
-
-
 def parse_json_object(text: str) -> dict[str, Any] | None:
     """Return the object in a JSON text, or None if it is not JSON or not an object."""
     value = parse_json_or_text(text)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import field
 from typing import Any, BinaryIO, NamedTuple, cast, get_args
 
-from ..conversation.messages import encodable, walk_values
+from ..conversation.messages import encodable
 from ..databases.chain import WHOLE_ROWS, list_rows
 from ..databases.database import Database
 from ..databases.schema import CHAINED, CHANGED_AT, INTEGERS, READABLE_EXPORTS, SCHEMA_VERSION
@@ -68,8 +68,23 @@ def export_session(
 def list_texts(record: ExportedRecord) -> Iterator[str]:
     """Yield the texts in a record of an export, without the JSON around them."""
     for name in ("title", "fields", "body", "text"):
-        if found := "\n".join(one for one in walk_values(record.get(name)) if isinstance(one, str)):
+        value = record.get(name)
+        if found := value if isinstance(value, str) else "\n".join(_list_strings(value)):
             yield found
+
+
+def _list_strings(value: Any) -> list[str]:
+    """Return every text in a JSON value."""
+    found, waiting = list[str](), [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            found.append(one)
+        elif isinstance(one, dict):
+            waiting += cast(ExportedRecord, one).values()
+        elif isinstance(one, list):
+            waiting += cast(list[Any], one)
+    return found
 
 
 def to_stored_text(value: Any) -> str:
@@ -88,8 +103,7 @@ def parse_if_reversible(text: str) -> Any:
         return text
 
 
-def _compact(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+_compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
 def _load_head(database: Database, session_id: str) -> ExportedRecord:

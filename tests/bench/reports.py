@@ -2,7 +2,8 @@
 
 1. A run of tool turns with 2 KB results: the report as HTML and Markdown, and its verification.
 2. 1,000 sessions of three calls each: `sandbur stats`.
-3. A run of tool turns, replayed, next to what the run itself took with a model that answers at once.
+3. A run of tool turns, exported.
+4. A run of tool turns, replayed, next to what the run itself took with a model that answers at once.
 """
 
 import time
@@ -21,11 +22,13 @@ from sandbur.agent.history.reports.stats import stats_of
 from sandbur.state.databases.schema import CHAINED
 from sandbur.state.maintenance.verify import audit
 from sandbur.state.store.store import Store
+from sandbur.ui.commands.sessions.transfer import write_export
 from sandbur.ui.report.html import report
 
 SESSIONS, CALLS = 1000, 3
 REPLAYS = 5
 REPLAY_LIMIT_S = 3.0
+EXPORT_LIMIT_S = 2.0
 
 
 async def run(store: Store, session_id: str, turns: int) -> None:
@@ -66,6 +69,23 @@ async def measure_reports(folder: Path, turns: int) -> None:
     seconds, stats = took(lambda: stats_of(store))
     show("stats", seconds, baseline, f"{stats.total.calls} model calls")
     store.close()
+
+
+async def measure_export(folder: Path, turns: int) -> None:
+    store = Store.open(f"sqlite:///{folder}/long.db")
+    await run(store, "s1", turns)
+    baseline, _ = cpu_of(lambda: read_all(store))
+    file = folder / "export.jsonl"
+    seconds, lines = cpu_of(lambda: write_export(store, "s1", "jsonl", file))
+    tell(f"export of {turns} turns, {lines} lines, CPU", seconds, EXPORT_LIMIT_S, " s",
+         f"reading the rows with SQL, {baseline:.2f} s")  # fmt: skip
+    store.close()
+
+
+def cpu_of(work: Callable[[], Any]) -> tuple[float, Any]:
+    began = time.process_time()
+    result = work()
+    return time.process_time() - began, result
 
 
 async def make_run(folder: Path, turns: int) -> tuple[Store, float]:

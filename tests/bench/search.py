@@ -1,6 +1,12 @@
-"""CPU of a search without ripgrep next to GNU grep, over the same files."""
+"""CPU of searches next to other programs, over the same files.
+
+1. A complete search without ripgrep: GNU grep is the baseline.
+2. The tool `grep`, with ripgrep and without, for a word in every file: `rg | head` shows as many lines.
+3. The tool `glob`: `git ls-files` lists the same files.
+"""
 
 import asyncio
+import json
 import os
 import shutil
 import subprocess
@@ -9,7 +15,10 @@ import time
 from pathlib import Path
 
 from bench.figures import Rounds, children_cpu_ms, tell
+from support.tools.tool_calls import context
 
+from sandbur.actions.tools.files.glob import Glob
+from sandbur.actions.tools.files.grep import MAX_MATCHES, Grep
 from sandbur.actions.tools.files.search.engine import Search
 from sandbur.actions.workspace.tree import FileFilter
 
@@ -27,7 +36,7 @@ def cpu_s() -> float:
 async def search(folder: Path, pattern: str) -> None:
     looking = Search(folder, False, 200)
     listing = await looking.list_files(FileFilter())
-    await looking.find(pattern, listing.paths, 100)
+    await looking.find(pattern, listing.paths, sys.maxsize)
 
 
 def grep(folder: Path, pattern: str) -> None:
@@ -56,3 +65,42 @@ def measure(folder: Path, files: int) -> None:
             rounds.note(cpu_s() - before)
         ours, theirs = rounds.median("ours"), rounds.median("grep")
         tell(f"{what} in {files} files, CPU", ours / theirs, limit, against=f"grep, {theirs:.2f} s")
+
+
+MOST_GREP_MS, MOST_GLOB_MS = 100, 60
+
+
+async def use(tool: Grep | Glob, folder: Path, pattern: str) -> None:
+    outcome = await tool.run(tool.parse(json.dumps({"pattern": pattern})), context(folder=folder))
+    assert outcome.outcome == "ok", outcome.content
+
+
+def run_quietly(folder: Path, line: str) -> None:
+    subprocess.run(
+        ["sh", "-c", line], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
+    )
+
+
+def measure_tools(folder: Path, files: int) -> None:
+    """Measure the tools in a git repository."""
+    make_files(folder, files)
+    run_quietly(folder, "git init -q . && git add -A")
+    measure_tool(
+        "grep", folder, "function_29", f"rg -n function_29 | head -{MAX_MATCHES}", MOST_GREP_MS, files
+    )
+    measure_tool("glob", folder, "**/f1999*.py", "git ls-files -co --exclude-standard", MOST_GLOB_MS, files)
+
+
+def measure_tool(name: str, folder: Path, pattern: str, baseline: str, limit_ms: float, files: int) -> None:
+    make = Grep if name == "grep" else Glob
+    rounds = Rounds(("with rg", "without rg", baseline), ROUNDS)
+    for contender in rounds:
+        before = cpu_s()
+        if contender == baseline:
+            run_quietly(folder, baseline)
+        else:
+            asyncio.run(use(make(contender == "with rg"), folder, pattern))
+        rounds.note((cpu_s() - before) * 1000)
+    for contender in ("with rg", "without rg"):
+        tell(f"{name} {contender} in {files} files, CPU", rounds.median(contender), limit_ms, " ms",
+             f"{baseline}, {rounds.median(baseline):.0f} ms")  # fmt: skip

@@ -5,6 +5,7 @@ import json
 import random
 
 import pytest
+from support.samples.harmless import LINES as HARMLESS
 from support.samples.secret import FORMATS, PLACES, draw_random
 
 from sandbur.actions.masking.masker import PLACEHOLDER, TextMasker
@@ -34,6 +35,22 @@ def _streamed(masker: TextMasker, text: str, sizes: random.Random) -> str:
 )
 def test_a_private_key_is_masked_as_a_whole(kind: str):
     assert TextMasker().text(f"before\n{_block(kind)}\nafter\n") == "before\n[masked private key]\nafter\n"
+
+
+def test_a_secret_among_other_texts_is_found_if_it_is_found_alone():
+    chance, masker = random.Random(5), TextMasker()
+    lines = [sample.line for sample in (*FORMATS, *PLACES)]
+    others = [
+        *HARMLESS,
+        "password=",
+        "Authorization: Bearer",
+        f"{MARK}BEGIN RSA PRIVATE KEY{MARK}",
+        '"',
+        "sk-",
+    ]
+    for line in filter(lambda line: masker.text(line) != line, lines):
+        joined = "\n".join([*chance.choices(others, k=3), line, *chance.choices(others, k=3)])
+        assert masker.text(joined) != joined, joined
 
 
 def test_a_private_key_in_numbered_or_changed_lines_is_masked():

@@ -6,14 +6,14 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from ....actions.workspace.paths import format_count
 from ....agent.session.decisions import whoami
-from ....agent.session.secrets import masker_for
+from ....agent.session.secrets import SecretMasker, masker_for
 from ....state.errors import OutputLost, UsageError
 from ....state.maintenance.export import export_session as export_records
 from ....state.maintenance.export import list_texts
@@ -29,6 +29,9 @@ from ...terminal.terminal import encode, is_interactive, put, say
 from ...terminal.text.sanitize import one_line
 from .command import SessionsCommand
 from .show import describe_sub_agents
+
+_SEARCHED_AT_ONCE = 50_000
+"""The characters of records that are searched for secrets together."""
 
 
 async def export_session(command: SessionsCommand) -> int:
@@ -95,16 +98,28 @@ def _pieces(
 def _refuse_secrets(store: Store, session_id: str, watch: Callable[[int], object]) -> None:
     """Raise `UsageError` if records contain unmasked secrets; masking them now would break the hash chain."""
     masker = masker_for(os.environ, Path(store.index.settings(session_id).cwd))
-    number = 0
+    number, size, batch = 0, 0, list[str]()
     for place, record in enumerate(export_records(store.database, session_id), 1):
         watch(place)
-        number += sum(masker.text(text) != text for text in list_texts(record))
+        texts = list(list_texts(record))
+        batch += texts
+        size += sum(map(len, texts))
+        if size > _SEARCHED_AT_ONCE:
+            number += _count_with_secrets(masker, batch)
+            size, batch = 0, list[str]()
+    number += _count_with_secrets(masker, batch)
     if number:
         what = "1 record contains" if number == 1 else f"{number} records contain"
         raise UsageError(
             f"{what} text that looks like a secret and is not masked.",
             "For a masked report: --format md or html. To export the records as they are: --as-recorded",
         )
+
+
+def _count_with_secrets(masker: SecretMasker, texts: Sequence[str]) -> int:
+    """Return how many of the texts contain secrets. They are searched one by one only if one of them does."""
+    joined = "\n".join(texts)
+    return sum(masker.text(text) != text for text in texts) if masker.text(joined) != joined else 0
 
 
 async def import_session(command: SessionsCommand) -> int:

@@ -22,7 +22,7 @@ from .matches import FileMatches, MatchedLine, line_text, reads_alike
 from .piped import run_piped
 
 _MOST_WORKER_BYTES = 64_000_000
-BLOCK = 1000
+BLOCK = 500
 """A search that has found enough lines ends after a block of so many files. So it counts all lines of a small
 tree.
 """

@@ -159,13 +159,13 @@ async def test_a_search_that_has_enough_lines_stops_after_a_block_of_files(tmp_p
     lines = await found(Grep(use_ripgrep), tmp_path, pattern="common")
     assert lines[0] == "a.b/0/0001.txt:1:common"
     assert lines[250:] == [
-        "[250 of 1,000 matching lines in the first 1,000 files shown; the other files were not searched:"
+        "[250 of 500 matching lines in the first 500 files shown; the other files were not searched:"
         " use a narrower pattern, path or glob]"
     ]
     lines = await found(Grep(use_ripgrep), tmp_path, pattern="some", glob="*.txt")
     assert lines[249] == "a.b/4/2495.txt:2:some"
     assert lines[250:] == [
-        "[250 of 400 matching lines in the first 2,000 files shown; the other files were not searched:"
+        "[250 of 300 matching lines in the first 1,500 files shown; the other files were not searched:"
         " use a narrower pattern, path or glob]"
     ]
 
