@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -41,7 +41,8 @@ class Contest:
             [name for name in names if name == "sandbur" or self._peers], rounds, warm_up=0, is_shuffled=True
         )
         self._failed: set[str] = set()
-        self.found: dict[str, list[dict[str, Any]]] = {}
+        self.found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+        """Contender -> what it printed, in the order of the table."""
 
     def run(self, name: str, program: str, *words: str) -> None:
         """Run a program of this folder for a contender; it prints a JSON object, with its version."""
@@ -65,12 +66,15 @@ class Contest:
             ended, problem = None, f"not done after {PATIENCE_S} s"
         if ended is None or ended.returncode or not ended.stdout.strip():
             self._failed.add(name)
-            self.found.pop(name, None)
+            self.found[name].clear()
             print(f"{name} failed: {problem}", flush=True)
             return
         if problem:
             print(f"{name} said: {problem}", flush=True)
-        self.found.setdefault(name, []).append(json.loads(ended.stdout.splitlines()[-1]))
+        self.found[name].append(json.loads(ended.stdout.splitlines()[-1]))
+
+    def list_measured(self) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+        return ((name, found) for name, found in self.found.items() if found)
 
     def tell(self, name: str, key: str, what: str, unit: str = "") -> None:
         label = f"{name} {self.found[name][0]['version']}"
@@ -84,11 +88,10 @@ def measure_turns(folder: Path, number: int) -> None:
         for name in contest.rounds:
             path = f"{name.replace(' ', '-')}-{time.monotonic_ns()}"
             contest.run(name, "turn_peers.py", f"{server}/{path}/{FIRST + TURNS}/20/v1", "1")
-    for name, found in contest.found.items():
+    for name, found in contest.list_measured():
         for what in COUNTED:
             contest.tell(name, what, f"CPU of a turn, {what}", " ms")
-        if BASELINE in contest.found:
-            bare = contest.found[BASELINE]
+        if bare := contest.found[BASELINE]:
             ratio = median(
                 mine["50 turns"] / other["50 turns"] for mine, other in zip(found, bare, strict=True)
             )
@@ -102,8 +105,8 @@ def measure_crowds(folder: Path, sessions: int) -> None:
         for name in contest.rounds:
             path = f"crowd-{name.replace(' ', '-')}-{time.monotonic_ns()}"
             contest.run(name, "turn_peers.py", f"{server}/{path}/{CROWD_TURNS}/20/v1", str(sessions))
-    for name, found in contest.found.items():
-        for what in found[0].keys() - {"version"}:
+    for name, found in contest.list_measured():
+        for what in filter("version".__ne__, found[0]):
             contest.tell(name, what, f"{sessions} x {CROWD_TURNS} at once: {what}", CROWD_UNITS.get(what, ""))
 
 
@@ -129,5 +132,5 @@ def measure_steps(folder: Path, number: int) -> None:
         for name in contest.rounds:
             with _make_store(kind) as url:
                 contest.run(name, "step_peers.py", url)
-        for name in contest.found:
+        for name, _ in contest.list_measured():
             contest.tell(name, "cpu_ms", f"CPU of a durable step, {kind}", " ms")

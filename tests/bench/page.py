@@ -43,8 +43,9 @@ def _list_subjects(recorded: dict[str, Recorded]) -> Iterator[str]:
         figures = [(figure, name) for name, one in found.items() for figure in one.figures]
         own = [(figure, name) for figure, name in figures if not figure.contender]
         compared = [figure for figure, _ in figures if figure.contender]
-        if own or compared:
-            yield f"### {subject}\n"
+        yield f"### {subject}\n"
+        if not found:
+            yield "Nothing is recorded.\n"
         if own:
             yield from _make_table(
                 ("What", "Figure", "Limit", "State", "Workload"),

@@ -50,7 +50,7 @@ def measure_peers(folder: Path, count: int) -> None:
     if not is_there:
         print("no Python with the other frameworks: see tests/bench/peers.py")
     rounds, versions = run_contenders(("sandbur", *(FRAMEWORKS if is_there else ())), folder, count)
-    for name in rounds.noted:
+    for name in filter(rounds.noted.get, ("sandbur", *FRAMEWORKS)):
         label = f"{name} {versions[name]}"
         compare(label, f"{count} sub-agents, CPU of each", rounds.median(name) / count * 1000, " ms")
         compare(label, f"{count} sub-agents, memory", rounds.median(name, 1), " MB")

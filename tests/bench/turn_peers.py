@@ -263,7 +263,7 @@ async def measure_session(ask: Ask) -> dict[str, float]:
     answer = await ask("s1")
     assert answer == "done", answer
     assert len(marks) >= FIRST + TURNS, len(marks)
-    # From the first call that counts to the one after the last; the last turn of all ends with the process's.
+    # A turn is from one call of the tool to the next; the last one ends with the answer.
     marks.append(time.process_time())
     return {what: (marks[FIRST + n] - marks[FIRST]) / n * 1000 for what, n in COUNTED.items()}
 

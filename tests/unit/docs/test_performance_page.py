@@ -1,8 +1,12 @@
 """The page of figures is printed from what was recorded, by workload."""
 
+import re
+
 from bench.figures import Figure
 from bench.page import PAGE, TEMPLATE, make_page
 from bench.results import Conditions, Recorded, Results
+from bench.workloads import WORKLOADS
+from support.places import TESTS
 
 CONDITIONS = Conditions(date="2026-11-28", commit="0" * 8, python="CPython 3.11.7", processors=2, load=0.1)
 
@@ -50,3 +54,9 @@ def test_programs_that_are_compared_share_a_table() -> None:
     assert "|  | CPU | memory |" in table
     assert "| ours 1 | 1.50 ms | 1.50 MB |" in table
     assert "| theirs 2 | 9.00 ms | - |" in table
+
+
+def test_every_workload_of_the_table_is_a_function_that_is_there() -> None:
+    for module, function in (one.function.split(":") for one in WORKLOADS.values()):
+        source = (TESTS / f"bench/{module}.py").read_text("utf-8")
+        assert re.search(rf"^(async )?def {function}\(", source, re.M), f"{module}:{function}"
