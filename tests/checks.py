@@ -8,8 +8,8 @@
     tests/run all         all checks and tests, and all cases
 
 In CI all cases run after a change of the store, the journal, the gate or the supervisor (RISKY in
-tests/checks.py). SANDBUR_CHECK_JOBS is how many processes run tests. `tests/matrix` kills at every point, at more
-moments.
+tests/checks.py). SANDBUR_CHECK_JOBS is how many processes run tests. `tests/matrix` kills at every point, and
+at more moments.
 """
 
 import json
