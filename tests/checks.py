@@ -8,8 +8,8 @@
     tests/run all         all checks and tests, and all cases
 
 In CI all cases run after a change of the store, the journal, the gate or the supervisor (RISKY in
-tests/checks.py). SANDBUR_CHECK_JOBS is how many processes run tests. `tests/matrix` kills at every point, at more
-moments.
+tests/checks.py). SANDBUR_CHECK_JOBS is how many processes run tests. `tests/matrix` kills at every point, and
+at more moments.
 """
 
 import json
@@ -95,7 +95,7 @@ def list_changed() -> list[str] | None:
     if not base:
         return None
     names = (git("diff", "--name-only", base), git("ls-files", "--others", "--exclude-standard"))
-    return sorted({name for text in names for name in text.splitlines() if Path(name).exists()})
+    return sorted({name for text in names for name in text.splitlines()})
 
 
 def must_run_all_cases() -> bool:
@@ -109,7 +109,7 @@ def must_run_all_cases() -> bool:
 def choose_part() -> int:
     """Return the number of the third that this commit runs: three consecutive commits run all of them."""
     if git("rev-parse", "--is-shallow-repository") == "false":
-        return int(git("rev-list", "--count", "HEAD") or 0) % PARTS + 1
+        return int(git("rev-list", "--count", "--first-parent", "HEAD") or 0) % PARTS + 1
     text = git("rev-parse", "HEAD") or Path("CHANGELOG.md").read_text("utf-8")
     return zlib.crc32(text.encode()) % PARTS + 1
 
@@ -145,7 +145,11 @@ def begin_checks(run: Run) -> None:
     Beside("format", f"{bin}/ruff", "format", "--check", ".", trouble="The format is wrong")
     Beside("unused", PYTHON, "tests/unused_code.py", nice=5, trouble="Nothing uses some code")
     changed = None if run.is_whole else list_changed()
-    typed = [name for name in changed or () if name.endswith(".py") and name.startswith(TYPED)]
+    typed = [
+        name
+        for name in changed or ()
+        if name.endswith(".py") and name.startswith(TYPED) and "/public/" not in name and Path(name).exists()
+    ]
     if changed is None or typed:
         # The tests come first, types take what they leave of the processors.
         words = (f"{bin}/pyright", "--pythonpath", PYTHON, *typed)

@@ -1,7 +1,8 @@
 """Which tests a word of `tests/run` means: those of the core, or of one extension (a wing).
 
-An extension is called as its package in `SHIPPED` of `agent/extensions/registry.py`. Its tests are in the
-folders of that name, in the files whose names begin with it (`test_NAME_kills.py`), and at the places below.
+An extension is called as its package: one of `SHIPPED` in `agent/extensions/registry.py`, or a folder below
+`agent/extensions` or `ui/extensions` with an `EXTENSION`. Its tests are in the folders of that name, in the
+files whose names begin with it (`test_NAME_kills.py`), and at the places below.
 """
 
 import ast
@@ -43,12 +44,15 @@ class UnknownWord(Exception):
 def list_wings() -> list[str]:
     """Return the names of the extensions, sorted."""
     tree = ast.parse((ROOT / "agent/extensions/registry.py").read_text("utf-8"))
-    shipped = next(
-        ast.literal_eval(node.value)
+    shipped = [
+        home.rpartition(".")[2]
         for node in tree.body
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SHIPPED"
-    )
-    return sorted(home.rpartition(".")[2] for home in shipped)
+        for home in ast.literal_eval(node.value)
+    ]
+    files = (file for layer in ("agent", "ui") for file in ROOT.glob(f"{layer}/extensions/*/__init__.py"))
+    declared = [file.parent.name for file in files if "\nEXTENSION = " in file.read_text("utf-8")]
+    return sorted({*shipped, *declared})
 
 
 def list_files(*places: Path) -> list[Path]:

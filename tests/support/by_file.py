@@ -1,8 +1,8 @@
 """A pytest plugin that collects each file of tests when it is run: `--by-file`, for runs with pytest-xdist.
 
 Without it every process of pytest-xdist imports all files before it runs a part of them. With it the
-processes share a list of files, and the one that takes a file imports it. Paths of tests (`FILE::NAME`) need a
-run without it.
+processes share a list of files, and the one that takes a file imports it. Paths of tests (`FILE::NAME`) need
+a run without it.
 """
 
 from collections.abc import Generator, Iterator
