@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.commands.command import Ended
-from support.stores.databases import DATABASES, fresh_url
+from support.stores.databases import DATABASES, empty_url
 from support.victims.victims import run_victim
 
 from sandbur.testing import assert_replays
@@ -51,7 +51,7 @@ BATCH = ["first", "second", "third"]
 
 @pytest.fixture(params=DATABASES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with fresh_url(request.param, tmp_path) as url:
+    with empty_url(request.param, tmp_path) as url:
         yield url
 
 

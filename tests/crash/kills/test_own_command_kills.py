@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.commands.command import Ended
-from support.stores.databases import DATABASES, fresh_url
+from support.stores.databases import DATABASES, empty_url
 from support.victims.victims import run_victim
 
 from sandbur.agent.history.replay.replay import replay
@@ -29,7 +29,7 @@ POINTS = (
 
 @pytest.fixture(params=DATABASES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with fresh_url(request.param, tmp_path) as url:
+    with empty_url(request.param, tmp_path) as url:
         yield url
 
 

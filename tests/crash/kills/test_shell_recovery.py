@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from support.commands.warm_process import WarmProcess
-from support.tools.processes import alive, parent_of, supervisors
+from support.tools.processes import alive, below, parent_of, state_of, supervisors
 from support.tools.sandboxes import KINDS, require
 from support.victims.victims import start_victim
 from support.waiting import wait_for
@@ -287,9 +287,14 @@ def test_a_stopped_supervisor_is_waited_for_a_moment_only(trial: Trial):
 
 
 def test_a_stopped_supervisor_goes_on_when_the_agent_is_gone_and_records_the_end(trial: Trial):
-    trial.start("echo so far; setsid sleep {nap}; :")
+    os.mkfifo(trial.folder / "pipe")
+    trial.start("echo so far; setsid sleep {nap} & read line < pipe")
     trial.wait_for_processes()
-    os.kill(trial.supervisor, signal.SIGSTOP)
+    supervisor = trial.supervisor
+    [shell] = [pid for pid in below(supervisor) if parent_of(pid) == supervisor]
+    os.kill(supervisor, signal.SIGSTOP)
+    trial.folder.joinpath("pipe").write_text("over\n")
+    wait_for(lambda: state_of(shell) == "Z")
     trial.kill()
     found = trial.recover()
     assert found.outcome is not None

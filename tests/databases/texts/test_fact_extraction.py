@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.stores.databases import DATABASES, fresh_url
+from support.stores.databases import DATABASES, empty_url
 from support.waiting import until
 
 from sandbur import Agent, Memory, ModelRequest
@@ -23,7 +23,7 @@ _MOST_RUNS = 100
 
 @pytest.fixture(params=DATABASES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with fresh_url(request.param, tmp_path) as fresh:
+    with empty_url(request.param, tmp_path) as fresh:
         yield fresh
 
 

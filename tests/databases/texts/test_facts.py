@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.places import ROOT, TESTS
-from support.stores.databases import DATABASES, EVERY_STORE, fresh_url
+from support.stores.databases import DATABASES, EVERY_STORE, empty_url, fresh_url
 
 from sandbur.state.errors import UsageError
 from sandbur.state.memory.fact_changes import Author
@@ -27,7 +27,7 @@ ADA = Author("ada", "she knows")
 
 @pytest.fixture(params=EVERY_STORE)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with fresh_url(request.param, tmp_path) as fresh:
+    with empty_url(request.param, tmp_path) as fresh:
         yield fresh
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.stores.databases import DATABASES, fresh_url
+from support.stores.databases import DATABASES, empty_url
 from support.victims.victims import run_victim
 
 from sandbur.agent.knowledge.retrieval.library import Library
@@ -17,7 +17,7 @@ POINTS = ("knowledge_before_commit", "store_in_transaction", "knowledge_committe
 
 @pytest.fixture(params=DATABASES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with fresh_url(request.param, tmp_path) as fresh:
+    with empty_url(request.param, tmp_path) as fresh:
         yield fresh
 
 

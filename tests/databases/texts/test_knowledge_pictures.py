@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.models.files import png
 from support.models.server import ModelServer, say
-from support.stores.databases import DATABASES, fresh_url
+from support.stores.databases import DATABASES, empty_url
 from support.victims.victims import run_victim
 
 from sandbur.agent.knowledge.retrieval.library import Library
@@ -18,7 +18,7 @@ from sandbur.state.store.store import Store
 
 @pytest.fixture(params=DATABASES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with fresh_url(request.param, tmp_path) as fresh:
+    with empty_url(request.param, tmp_path) as fresh:
         yield fresh
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.network.web_site import Seen, WebSite, page
-from support.stores.databases import DATABASES, fresh_url
+from support.stores.databases import DATABASES, empty_url
 from support.victims.victims import run_victim
 
 from sandbur.agent.knowledge.retrieval.library import Library
@@ -48,7 +48,7 @@ class CountingModel:
 
 @pytest.fixture(params=DATABASES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with fresh_url(request.param, tmp_path) as fresh:
+    with empty_url(request.param, tmp_path) as fresh:
         yield fresh
 
 

@@ -5,7 +5,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,8 @@ import psycopg
 import pymysql
 import pytest
 from support.required import IS_COMPLETE
+
+from sandbur.state.store.store import Store
 
 _ADMINS = {
     "postgresql": os.environ.get("SANDBUR_TEST_POSTGRESQL", "postgresql://root@127.0.0.1:5432/test"),
@@ -141,6 +143,37 @@ def fresh_url(kind: str, folder: Path) -> Iterator[str]:
     else:
         with fresh_place(kind) as place:
             yield place.url
+
+
+@contextmanager
+def empty_url(kind: str, folder: Path) -> Iterator[str]:
+    """Yield the URL of a store without sessions.
+
+    On a server one store serves all tests of the process, one after the other. It is emptied for each of
+    them: to make the tables takes a server a hundred times as long.
+    """
+    if kind not in _ADMINS:
+        with fresh_url(kind, folder) as url:
+            yield url
+        return
+    place = _lasting_place(kind)
+    with connect(kind, place.database) as admin, admin.cursor() as cursor:
+        tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = %s"
+        cursor.execute(tables, (place.schema,))
+        for (table,) in cursor.fetchall():
+            if table != "meta":
+                cursor.execute(f"DELETE FROM {place.schema}.{table}")
+        admin.commit()
+    yield place.url
+
+
+@cache
+def _lasting_place(kind: str) -> Place:
+    lasting = ExitStack()
+    place = lasting.enter_context(fresh_place(kind))
+    atexit.register(lasting.close)
+    Store.open(place.url).close()
+    return place
 
 
 def make_memory_url() -> str:

@@ -54,6 +54,14 @@ def below(pid: int) -> list[int]:
     return found
 
 
+def state_of(pid: int) -> str:
+    """Return the letter of a process's state; empty if there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
 def parent_of(pid: int) -> int:
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.stores.databases import DATABASES, fresh_url
+from support.stores.databases import DATABASES, empty_url
 
 from sandbur import Composite, FileBackend, SessionMemory, StoreFiles, WorkspaceFolder, file_tools
 from sandbur.actions.ports import Prepared, Tool, ToolContext, ToolOutcome, Verifiable, Verified
@@ -197,7 +197,7 @@ async def look_the_same(tools: Tools, model: dict[str, str]) -> None:
 
 @pytest.fixture(params=DATABASES)
 def shared_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    with fresh_url(request.param, tmp_path) as url:
+    with empty_url(request.param, tmp_path) as url:
         opened = Store.open(url)
         yield opened
         opened.close()
