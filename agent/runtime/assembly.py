@@ -121,6 +121,7 @@ class Assembly:
 
         `stores`: a new one is stored now, and not with its first message.
         """
+        settings = settings.model_copy(update={"catastrophic": self._settings.catastrophic})
         async with AsyncExitStack() as undo:
             # Until the session exists, this object stands for what uses its tool sources.
             opening = object()
@@ -142,7 +143,6 @@ class Assembly:
         deps: Any,
         stores: bool,
     ) -> Session:
-        settings = settings.model_copy(update={"catastrophic": self._settings.catastrophic})
         sandbox, notice = await self._confine(settings, session_id) if needs_model else (None, "")
         masker = self.masker_of(settings, keys := key_names(self._settings.providers))
         events, inputs = EventPort(), RunInputs(deps, definition.dependency_overrides)
@@ -157,8 +157,7 @@ class Assembly:
         settings = settings.model_copy(update={"own_tools": dict(equipped.own) or settings.own_tools})
         gate = SessionGate(gate_of := gates_of(self._settings, self._env, sandbox), settings)
         model = self.model_of(settings, definition, needs_model)
-        if stores:
-            await self._store.database.offload(partial(self._store.index.create, session_id, settings))
+        await self._store_if(stores, session_id, settings)
         toolbox = bind_callers(await self._with_files(session_id, equipped.toolbox))
         context.tools.update(toolbox)
         observers.add(stack, *parts.observers)
@@ -180,15 +179,19 @@ class Assembly:
             self._limits(settings, definition), observers, whoami(self._env),
             partial(self._connect_for_run, session_id, settings, stack),
         )  # fmt: skip
-        await session.inbox.read()
         await self._begin(session, parts, stack, model)
         session.notices = (*filter(None, [notice]), *equipped.notices, *_idle(settings, equipped.toolbox))
         return session
 
+    async def _store_if(self, stores: bool, session_id: str, settings: SessionSettings) -> None:
+        if stores:
+            await self._store.database.offload(partial(self._store.index.create, session_id, settings))
+
     async def _begin(
         self, session: Session, parts: SessionParts, stack: MiddlewareStack | None, model: Model
     ) -> None:
-        """Notify extensions and middleware that a session is open."""
+        """Read the inbox, and notify extensions and middleware that a session is open."""
+        await session.inbox.read()
         parts.begin_session(session)
         if stack is not None:
             await stack.start()
