@@ -13,8 +13,8 @@ def here(tmp_path: Path) -> Command:
 
 
 @pytest.fixture
-def there(tmp_path: Path) -> Command:
+def there(here: Command, tmp_path: Path) -> Command:
     """The same folder with a store of its own."""
-    command = Command(tmp_path / "here")
+    command = Command(here.folder)
     command.env["SANDBUR_HOME"] = str(tmp_path / "there")
     return command

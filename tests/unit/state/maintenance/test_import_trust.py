@@ -63,6 +63,13 @@ def shown(command: Command, session_id: str) -> Any:
     return json.loads(command.run("sessions", "show", session_id, "--json").out)
 
 
+@pytest.fixture(scope="module")
+def greeting(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The export of a session of one turn, for tests that change it."""
+    command = Command(tmp_path_factory.mktemp("greeting"))
+    return command.run("sessions", "export", talk(command, "hello")).out
+
+
 def test_without_a_yes_nothing_is_imported_and_the_settings_are_shown(here: Command, there: Command) -> None:
     rule = "run_shell_command(make *)"
     session_id = talk(here, "hello", "--allow", rule, "--deny", "run_shell_command(rm *)")
@@ -205,9 +212,9 @@ def test_an_imported_run_is_never_due(here: Command, there: Command) -> None:
     ],
 )
 def test_a_head_that_cannot_be_is_refused(
-    here: Command, there: Command, changes: dict[str, Any], said: str
+    there: Command, greeting: str, changes: dict[str, Any], said: str
 ) -> None:
-    lines = exported(here, talk(here, "hello"))
+    lines = [json.loads(line) for line in greeting.splitlines()]
     head = next(line for line in lines if line["kind"] == "session")
     head |= {name: head["id"] if value == "SELF" else value for name, value in changes.items()}
     ended = take(there, lines, "--yes")
@@ -263,11 +270,12 @@ def step_with(**fields: Any) -> Callable[[Any], None]:
     ],
 )
 def test_a_step_that_refers_to_what_is_not_in_the_file_is_refused(
-    here: Command, there: Command, fields: dict[str, Any], said: str
+    there: Command, greeting: str, fields: dict[str, Any], said: str
 ) -> None:
-    session_id = talk(here, "hello")
+    lines = [json.loads(line) for line in greeting.splitlines()]
+    session_id = next(line["id"] for line in lines if line["kind"] == "session")
     named = json.loads(json.dumps(fields).replace("SELF", session_id))
-    ended = take(there, forged(exported(here, session_id), step_with(**named)), "--yes")
+    ended = take(there, forged(lines, step_with(**named)), "--yes")
     assert ended.code == 2
     assert said in ended.err
 
