@@ -154,10 +154,9 @@ class Assembly:
         self._sources.use(opening, sources)
         equipped = await self._equip(session_id, settings, definition, stack, sandbox, sources)
         learn_secrets(equipped.toolbox.values(), masker)
-        settings = settings.model_copy(update={"own_tools": dict(equipped.own) or settings.own_tools})
-        gate = SessionGate(gate_of := gates_of(self._settings, self._env, sandbox), settings)
         model = self.model_of(settings, definition, needs_model)
-        await self._store_if(stores, session_id, settings)
+        settings = await self._complete(session_id, settings, equipped, stores)
+        gate = SessionGate(gate_of := gates_of(self._settings, self._env, sandbox), settings)
         toolbox = bind_callers(await self._with_files(session_id, equipped.toolbox))
         context.tools.update(toolbox)
         observers.add(stack, *parts.observers)
@@ -183,9 +182,14 @@ class Assembly:
         session.notices = (*filter(None, [notice]), *equipped.notices, *_idle(settings, equipped.toolbox))
         return session
 
-    async def _store_if(self, stores: bool, session_id: str, settings: SessionSettings) -> None:
+    async def _complete(
+        self, session_id: str, settings: SessionSettings, equipped: Equipped, stores: bool
+    ) -> SessionSettings:
+        """Return the settings with the session's own tools, and store a new session if `stores` is true."""
+        settings = settings.model_copy(update={"own_tools": dict(equipped.own) or settings.own_tools})
         if stores:
             await self._store.database.offload(partial(self._store.index.create, session_id, settings))
+        return settings
 
     async def _begin(
         self, session: Session, parts: SessionParts, stack: MiddlewareStack | None, model: Model

@@ -26,7 +26,15 @@ from .....state.store.store import Store
 from ...routes.route import ApiRequest
 from .contents import SentConversation
 from .conversation_digests import DigestedConversation, digest_conversation
-from .stored_histories import APP, ENDED, Candidate, list_candidates, load_candidates, make_foreign_tags
+from .stored_histories import (
+    APP,
+    ENDED,
+    MOST_CANDIDATES,
+    Candidate,
+    list_candidates,
+    load_candidates,
+    make_foreign_tags,
+)
 from .turns import StoredTurn, count_rows, read_turns_after, read_waiting_turns
 
 _RETRIED_WITHIN = timedelta(minutes=15)
@@ -94,7 +102,8 @@ class ClientConversation:
             return await self._find_asked([one async for one in list_candidates(store, sent)], sent)
         list_ids = partial(list_working, store.database, store.tenant, sent.opening)
         ids = [one for one in await store.database.offload(list_ids) if not feeds.is_followed(one)]
-        return await self._find_asked([one async for one in load_candidates(store, ids, sent)], sent)
+        found = load_candidates(store, ids[:MOST_CANDIDATES], sent)
+        return await self._find_asked([one async for one in found], sent)
 
     async def _find_asked(
         self, candidates: Sequence[Candidate], sent: DigestedConversation

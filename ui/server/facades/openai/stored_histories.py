@@ -19,7 +19,7 @@ APP = "openai"
 ENDED = ("done", "goal_not_reached", "repeated", "turn_limit", "timeout", "budget_limit", "denied")
 """After a turn with one of these statuses another session can go on."""
 _BEFORE = "before:"
-_MOST_CANDIDATES = 50
+MOST_CANDIDATES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def make_foreign_tags(sent: DigestedConversation) -> tuple[str, ...]:
 
 async def list_candidates(store: Store, sent: DigestedConversation) -> AsyncGenerator[Candidate]:
     """Yield the newest sessions that begin as the conversation, and so far do not contradict it."""
-    query = SessionQuery(app=APP, tags=(sent.opening,), limit=_MOST_CANDIDATES)
+    query = SessionQuery(app=APP, tags=(sent.opening,), limit=MOST_CANDIDATES)
     async for info in list_sessions(store, query):
         if (found := await _read_candidate(store, info.id, info.tags, sent)) is not None:
             yield found
