@@ -70,7 +70,8 @@ def _compare(figures: list[Figure]) -> Iterator[str]:
     """Yield a table with a row for each contender and a column for each measure."""
     measures = list(dict.fromkeys(figure.what for figure in figures))
     values = {(figure.contender, figure.what): figure.value_text for figure in figures}
-    contenders = dict.fromkeys(figure.contender for figure in figures)
+    names = dict.fromkeys(figure.contender for figure in figures)
+    contenders = sorted(names, key=lambda name: not name.startswith("sandbur "))
     rows = ((one, *(values.get((one, what), "-") for what in measures)) for one in contenders)
     return _make_table(("", *measures), rows)
 
