@@ -20,7 +20,7 @@ from support.stores.reopening import close_all
 from sandbur.state.databases.schema import SESSION_TABLES
 from sandbur.state.store.store import Store
 
-pytest_plugins = ["support.flaky", "support.sampling", "support.skips"]
+pytest_plugins = ["support.flaky", "support.sampling", "support.skips", "support.untimed"]
 
 ON_EVERY_DATABASE = (
     "test_session",

@@ -168,7 +168,7 @@ def test_what_passes_unasked_shows_nothing_planted_and_runs_no_planted_program(
     assert len(texts) > 8_000
     tried = sample("command lines that are judged and run", texts)
     passing = [text for text in tried if command(workspace, text).decision == "allow"]
-    assert len(passing) > len(tried) / 8
+    assert len(passing) > len(tried) / 20
     with ThreadPoolExecutor(4) as threads:
         outputs = list(threads.map(run, passing))
     shown = [text for text, output in zip(passing, outputs, strict=True) if shows_planted(output)]
