@@ -74,8 +74,8 @@ class Candidates:
         for word, one in samples.items():
             counts[find_stem(word)] = max(counts.get(find_stem(word), 0), one.estimate)
         total = max([every.estimate, *counts.values()])
-        others = self._ranker.compare(self._load(every.keys[:_MOST_REFERENCE], collections))
-        return self._ranker.rank(self._ranker.compare(rows, unknown), counts, total, others)
+        parts = self._ranker.count_parts(self._load(every.keys[:_MOST_REFERENCE], collections))
+        return self._ranker.rank(self._ranker.compare(rows, unknown), counts, total, parts)
 
     def weigh(self, words: Sequence[str]) -> dict[str, float]:
         """Return the weight of each word by the estimated number of documents with it."""

@@ -52,6 +52,13 @@ class Matches(NamedTuple):
     """The number of its words."""
 
 
+class PartCounts(NamedTuple):
+    """How many of some documents have each part of a query's words."""
+
+    shared: Mapping[str, int]
+    documents: int
+
+
 class _Match(NamedTuple):
     """What one word shares with a query."""
 
@@ -100,6 +107,16 @@ class Ranker:
         known = self._match(set[str]().union(*(words for _, words in split)), [*fragments])
         return [self._count(key, words, known) for key, words in split]
 
+    def count_parts(self, documents: Iterable[tuple[object, str]]) -> PartCounts:
+        """Count the documents with each part of the query's words."""
+        split = [{*words.split()} for _, words in documents]
+        known = self._match(set[str]().union(*split), ())
+        shared: dict[str, int] = {}
+        for words in split:
+            for part in frozenset[str]().union(*(known[word].grams for word in words & known.keys())):
+                shared[part] = shared.get(part, 0) + 1
+        return PartCounts(shared, len(split))
+
     def _match(self, words: Iterable[str], fragments: Sequence[str]) -> dict[str, _Match]:
         """Return the words that share something with the query."""
         known: dict[str, _Match] = {TITLE_END: _Match((), frozenset())}
@@ -117,13 +134,13 @@ class Ranker:
         found: Sequence[Matches],
         counts: Mapping[str, int],
         total: int,
-        others: Sequence[Matches] = (),
+        parts: PartCounts | None = None,
     ) -> list[Ranked]:
         """Return the documents with enough in common with the query, the best one first.
 
         `counts` maps stems to the number of documents with them, of `total`. Stems that are not in it are
-        counted in `found`. Parts of words are counted in `others`, documents that were not chosen by the
-        query, or else in `found`.
+        counted in `found`. `parts` are counted in documents that were not chosen by the query; without it,
+        in `found`.
         """
         counted = Counter(stem for one in found for stem in one.words)
         weights = {stem: weigh(counts.get(stem, counted[stem]), total) for stem in self._stems}
@@ -132,17 +149,18 @@ class Ranker:
         adjacent = Counter(pair for one in found for pair in one.pairs)
         pairs = {pair: weigh(adjacent[pair], total) for pair in self._pairs}
         by_pairs = _score([one.pairs for one in found], norms, pairs, _WORD_K1)
-        shared = Counter(gram for one in others or found for gram in one.grams)
-        rarity = {gram: weigh(shared[gram], len(others or found)) for gram in self._grams}
+        if parts is None or not parts.documents:
+            parts = PartCounts(Counter(gram for one in found for gram in one.grams), len(found))
+        rarity = {gram: weigh(parts.shared.get(gram, 0), parts.documents) for gram in self._grams}
         by_grams = _score([one.grams for one in found], norms, rarity, _GRAM_K1)
         scores = _sum_scores(
             [by_word + by_pair for by_word, by_pair in zip(by_words, by_pairs, strict=True)], by_grams
         )
-        whole, parts = sum(weights.values()) or 1.0, sum(rarity.values()) or 1.0
+        whole, all_parts = sum(weights.values()) or 1.0, sum(rarity.values()) or 1.0
         hits = [
             at
             for at, one in enumerate(found)
-            if one.words or sum(rarity[gram] for gram in one.grams) >= _LEAST_LIKENESS * parts
+            if one.words or sum(rarity[gram] for gram in one.grams) >= _LEAST_LIKENESS * all_parts
         ]
         order = sorted(hits, key=lambda at: (-scores[at], str(found[at].key)))
         return [
