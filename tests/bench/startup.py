@@ -4,15 +4,20 @@
 2. CPU of `-p hi` until its first request arrives, over all wires, next to `import httpx2` and one post
    (limit 1.6, and 350 ms); with `transport = "sdk"` for comparison; with the demo until it ends.
 3. CPU of the commands that only print, over a bare interpreter.
+4. CPU, and instructions if valgrind is installed, of a whole `-p hi`, of `from sandbur import Agent`, of
+   `sessions show` and of `approve`, each next to `import httpx2` and one post.
 """
 
+import json
 import os
 import pty
+import re
 import select
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from bench.figures import Rounds, children_cpu_ms, python_cpu_ms, tell
@@ -177,3 +182,60 @@ def measure_printing(home: Path, number: int) -> None:
         over = rounds.median("") if is_over_bare else 0
         what = f"{line}, CPU{' over a bare interpreter' if is_over_bare else ''}"
         tell(what, rounds.median(line) - over, limit, " ms")
+
+
+WHOLE = {
+    "-p hi": 2.2,
+    "from sandbur import Agent": 2.5,
+    "sessions show": 1.1,
+    "approve": 1.1,
+}
+"""Process -> how many times the post it may take, in CPU as in instructions."""
+
+
+def million_instructions(words: Iterable[str], env: dict[str, str], folder: Path) -> float:
+    """Return the millions of instructions of the interpreter, without its children, for these words."""
+    line = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", sys.executable, *words]
+    env = {**env, "PYTHONHASHSEED": "0"}
+    done = subprocess.run(
+        line, env=env, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    counted = re.search(rb"Collected : (\d+)", done.stderr)
+    if done.returncode or counted is None:
+        sys.exit(f"{words} failed: {done.stderr.decode()[-2000:]}")
+    return int(counted[1]) / 1e6
+
+
+def wait_for_approval(env: dict[str, str], folder: Path) -> str:
+    """Store a session of the demo whose command waits for a decision; return its ID."""
+    line = [sys.executable, *COMMAND, "-p", "run rm -rf notes", "-m", "demo", "--output-format", "json"]
+    done = subprocess.run(
+        line, env=env, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    return str(json.loads(done.stdout)["session_id"])
+
+
+def measure_whole_processes(home: Path, number: int) -> None:
+    measures: dict[str, tuple[int, Callable[[Iterable[str], dict[str, str], Path], float]]] = {}
+    measures["CPU"] = number, python_cpu_ms
+    if shutil.which("valgrind"):
+        measures["instructions"] = 1, million_instructions
+    with ModelServer(lambda request: say("hello"), check=False, record=False) as server:
+        env = environment(home, OPENAI_BASE_URL=server.base_url, OPENAI_API_KEY="k")
+        waiting = wait_for_approval(env, home)
+        contenders = {
+            "post": ("-c", POST, f"{server.base_url}/chat/completions"),
+            "-p hi": (*COMMAND, "-p", "hi", "-m", PRICED),
+            "from sandbur import Agent": ("-c", "from sandbur import Agent"),
+            "sessions show": (*COMMAND, "sessions", "show", waiting),
+        }
+        for what, (rounds_number, measure) in measures.items():
+            unit = "ms" if what == "CPU" else "million"
+            rounds = Rounds([*contenders, "approve"], rounds_number, warm_up=int(what == "CPU"))
+            for name in rounds:
+                words = contenders.get(name) or (*COMMAND, "approve", wait_for_approval(env, home))
+                rounds.note(measure(words, env, home))
+            post = rounds.median("post")
+            for name, limit in WHOLE.items():
+                against = f"one httpx2 post, {post:,.0f} {unit}"
+                tell(f"{name}, {what}", rounds.median(name) / post, limit, against=against)
