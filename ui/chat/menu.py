@@ -136,7 +136,7 @@ class Picker:
         )
         beside = [asyncio.ensure_future(work) for work in (self._read_previews(), self._read_on())]
         try:
-            return await self._app.run_async()
+            return await self._app.run_async(set_exception_handler=False)
         finally:
             for work in beside:
                 work.cancel()

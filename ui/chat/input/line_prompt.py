@@ -80,7 +80,9 @@ class LinePrompt(PromptSession[Any]):
     async def ask(self, default: str = "", handle_sigint: bool = True) -> Any:
         """Return the typed line, or what a key ends the prompt with."""
         try:
-            return await self.prompt_async(default=default, handle_sigint=handle_sigint)
+            return await self.prompt_async(
+                default=default, handle_sigint=handle_sigint, set_exception_handler=False
+            )
         finally:
             if self._echo is not None:
                 self._echo.end()

@@ -2,8 +2,9 @@
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from ....state.errors import SandburError
 from ...terminal.drive import StopSignals, exit_code
@@ -36,15 +37,40 @@ async def at_prompt(
         else:
             waiting.cancel()
 
-    with StopSignals(stop, signals=(signal.SIGTERM, signal.SIGHUP)) as signals:
+    with StopSignals(stop, signals=(signal.SIGTERM, signal.SIGHUP)) as signals, _lost_terminal() as lost:
+        lost.add_done_callback(lambda _: waiting.cancel())
         try:
             return await _await(waiting, leave, look)
         except asyncio.CancelledError:
-            if signals.received is None:
+            if signals.received is None and not lost.done():
                 raise
-            raise Leave(exit_code(signals.received)) from None
-        except OSError:
+            raise Leave(exit_code(signals.received or signal.SIGHUP)) from None
+        except (OSError, EOFError):
             raise Leave(exit_code(signal.SIGHUP)) from None
+
+
+@contextmanager
+def _lost_terminal() -> Generator[asyncio.Future[None]]:
+    """Yield a future that ends when a prompt cannot read its terminal any more.
+
+    prompt_toolkit would ask for a key in that terminal, at each of the failures, and never end.
+    """
+    loop = asyncio.get_running_loop()
+    lost: asyncio.Future[None] = loop.create_future()
+    previous = loop.get_exception_handler()
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if not isinstance(context.get("exception"), OSError):
+            (previous or type(loop).default_exception_handler)(loop, context)
+        elif not lost.done():
+            lost.set_result(None)
+
+    loop.set_exception_handler(handle)
+    try:
+        yield lost
+    finally:
+        loop.set_exception_handler(previous)
+        lost.cancel()
 
 
 async def _await(

@@ -1,6 +1,8 @@
 """Sessions to pick from: how each stands, a search in what people said, and what was said last."""
 
 import asyncio
+import errno
+import os
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.data_structures import Size
-from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.input import PipeInput, create_input, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from rich.cells import cell_len
 from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
@@ -20,6 +22,7 @@ from sandbur.agent.history.timeline import list_first_lines
 from sandbur.state.session import SessionSettings, SessionSummary
 from sandbur.state.store.store import Store
 from sandbur.ui.chat.input.composer import Leave
+from sandbur.ui.chat.input.wait_for_input import at_prompt
 from sandbur.ui.chat.menu import Choice, ChoiceList, Picker
 from sandbur.ui.chat.picker import choice_of, pick_session, preview_lines, state_of
 
@@ -215,3 +218,22 @@ async def test_an_old_session_of_another_folder_is_found_by_a_filter(stocked: St
         await asyncio.sleep(0.02)
         keys.send_text("\r")
     assert await picking == "s003"
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+async def test_a_picker_ends_when_its_terminal_is_gone(is_written: bool) -> None:
+    def write() -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    near, far = os.openpty()
+    picker = Picker("Which?", [Choice("id-1", "a title", "")], "leaves")
+    with os.fdopen(far) as terminal, create_app_session(input=create_input(terminal), output=Sized()):
+        asking = asyncio.ensure_future(at_prompt(picker.run(), lambda _: False))
+        await until(lambda: picker._app is not None and picker._app.is_running)
+        if is_written:
+            asyncio.get_running_loop().call_soon(write)
+        else:
+            os.close(near)
+        with pytest.raises(Leave) as left:
+            await asking
+    assert left.value.exit_code == 129
