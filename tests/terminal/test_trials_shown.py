@@ -49,8 +49,9 @@ def test_a_trial_is_run_decided_and_taken_back_in_the_chat(terminal: Terminal, w
 
 
 def test_ctrl_c_in_a_trial_reaches_only_its_run(terminal: Terminal, workspace: Path) -> None:
-    begin(terminal, workspace, "run until test -e go; do sleep 0.1; done", "--allow run_shell_command")
-    terminal.see("Enter steers", after="The copy is")
+    waits = "run echo be''gun; until test -e go; do sleep 0.1; done"
+    begin(terminal, workspace, waits, "--allow run_shell_command")
+    terminal.see("begun")
     terminal.keys("C-c")
     terminal.see("Nothing is lost", after="The copy is")
     terminal.type("/exit")
@@ -137,8 +138,9 @@ def test_a_trial_that_was_kept_asks_again_when_it_is_resumed_and_left(
 
 
 def test_a_trial_is_marked_in_the_prompt_and_in_the_status_line(terminal: Terminal, workspace: Path) -> None:
-    begin(terminal, workspace, "run until test -e go; do sleep 0.1; done", "--allow run_shell_command")
-    terminal.see("Enter steers", after="The copy is")
+    waits = "run echo be''gun; until test -e go; do sleep 0.1; done"
+    begin(terminal, workspace, waits, "--allow run_shell_command")
+    terminal.see("begun")
     terminal.see("trial · auto-edit · demo", after="Enter steers")
     magenta = r"\x1b\[[\d;]*35m(?:\x1b\[[\d;]*m)*"
     wait(lambda: bool(re.search(f"{magenta}❯", terminal.read_colours())), 60, terminal.read_colours)

@@ -21,8 +21,7 @@ MAX_MATCHES = 250
 _DESCRIPTION = (
     "Search file contents, line by line, for a regular expression (Python syntax; (?i) at the start ignores"
     " case). Returns path:line:text sorted by path. Leaves out what .gitignore names, hidden and binary"
-    f" files, and in a folder files over 64 MB. At most {MAX_MATCHES} lines are shown;"
-    " a large folder is then not searched to its end."
+    f" files, and in a folder files over 64 MB. At most {MAX_MATCHES} lines are shown, all are counted."
 )
 
 

@@ -97,6 +97,7 @@ import asyncio, os, signal, sys, threading, warnings
 from sandbur.ui.cli.main import main
 
 warnings.simplefilter("ignore", DeprecationWarning)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell ignores it
 
 class HalfMade(asyncio.SelectorEventLoop):
     def set_debug(self, enabled):
