@@ -21,6 +21,7 @@ HOME TERM COLUMNS LINES LANG DISPLAY PAGER MANPAGER PYTHONUNBUFFERED TMPDIR PGPA
 NO_VARIABLES = {
     "MAX_TOKENS": "why a reply of Gemini ends",
     "FIRST_COMPLETED": "a constant of asyncio",
+    "KW_ONLY": "a name of dataclasses",
     "DAC_OVERRIDE": "a right of Linux",
     "CAP_DAC_OVERRIDE": "a right of Linux",
     "F_SETPIPE_SZ": "a constant of fcntl", "O_PATH": "a constant of os",
