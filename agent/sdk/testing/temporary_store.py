@@ -14,6 +14,8 @@ _IN_MEMORY = Path("/dev/shm")
 
 @dataclass(frozen=True, slots=True)
 class TemporaryStore:
+    """An empty store for one test."""
+
     url: str
     """The value for `Agent(store=...)`."""
     env: Mapping[str, str]

@@ -160,16 +160,16 @@ async def test_a_busy_stream_ends_when_its_token_is_revoked(tmp_path: Path) -> N
 
 def test_many_clients_leave_a_place_for_requests(tmp_path: Path) -> None:
     """The usual limit of open files is lower than the number of streams; a low hard limit bounds these."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
-    try:
-        with serve(tmp_path / "raised") as server:
-            assert resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)[0] == min(8192, hard)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    limits = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))"
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     run = "os.execv(sys.executable, [sys.executable, '-m', 'sandbur.ui.cli.main', *sys.argv[1:]])"
-    with serve(tmp_path / "low", program=("-c", f"{limits}; {run}")) as server, ExitStack() as stack:
+
+    def limited(most: int) -> tuple[str, str]:
+        limits = f"import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (200, {most}))"
+        return "-c", f"{limits}; {run}"
+
+    with serve(tmp_path / "raised", program=limited(hard)) as server:
+        assert resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)[0] == min(8192, hard)
+    with serve(tmp_path / "low", program=limited(200)) as server, ExitStack() as stack:
         server.begin("s", "hi")
         server.wait_for("s", "done")
         for _ in range(100):
