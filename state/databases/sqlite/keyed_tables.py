@@ -67,6 +67,8 @@ DOCUMENT_SEARCH = DocumentSearch(
 )
 """An FTS5 table over `documents`, which triggers keep up to date."""
 
+FULL_TEXT_TABLES = ("session_search", "documents_search")
+"""The FTS5 tables, which keep the words of a deleted row until their segments are merged."""
 _NUMBERED = {"session_texts": "session_id", "documents": "id"}
 """Tables whose full-text index refers to rows by a number, which VACUUM does not change; their keys."""
 

@@ -30,7 +30,13 @@ from ..database import (
 )
 from ..file_parts import read_file_parts
 from ..schema import SCHEMA_VERSION, create_if_missing, make_index_creations
-from .keyed_tables import DOCUMENT_SEARCH, HIDDEN_KEY, TEXT_INDEX, create_everything
+from .keyed_tables import (
+    DOCUMENT_SEARCH,
+    FULL_TEXT_TABLES,
+    HIDDEN_KEY,
+    TEXT_INDEX,
+    create_everything,
+)
 from .lock_holder import LockWait, is_lock
 from .migrations import DamagedTable, migrate
 from .row_reader import accept_any_text, fetch_rows
@@ -198,7 +204,10 @@ class SqliteDatabase:
         return None
 
     def compact(self) -> None:
-        for sql in ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+        marks = ", ".join("?" * len(FULL_TEXT_TABLES))
+        found = self.query(f"SELECT name FROM sqlite_master WHERE name IN ({marks})", FULL_TEXT_TABLES)
+        merges = [f"INSERT INTO {name} ({name}) VALUES ('optimize')" for (name,) in found]
+        for sql in (*merges, "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
             self._wait_for_lock(partial(self._run, sql))
 
     def _use_connection(self, work: Callable[[sqlite3.Connection], ResultT]) -> ResultT:

@@ -148,9 +148,13 @@ def test_nothing_of_a_pruned_session_is_left(command: Command) -> None:
     database = sqlite3.connect(command.folder / "data" / "sandbur.db")
     tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     rows = {table: database.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] for table in tables}
+    database.execute("CREATE VIRTUAL TABLE temp.words USING fts5vocab(main, session_search, row)")
+    assert database.execute("SELECT term FROM words").fetchall() == []
     database.close()
-    # SQLite's own table has the newest number of a session, so that no later session gets it again.
-    assert {table for table, count in rows.items() if count} == {"meta", "sqlite_sequence"}
+    # SQLite's own table has the newest number of a session, so that no later session gets it again; those of
+    # the full-text index count its rows.
+    of_index = {"session_search_config", "session_search_data"}
+    assert {table for table, count in rows.items() if count} == {"meta", "sqlite_sequence", *of_index}
     scratch = command.folder / "data" / "scratch"
     assert not (list(scratch.iterdir()) if scratch.exists() else [])
 
