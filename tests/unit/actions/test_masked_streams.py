@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pytest
 from support.models.real_ports import open_real
 from support.models.scripted import ScriptedModel, collect
 from support.samples.secret import FORMATS, PLACES, draw_random
@@ -10,6 +11,8 @@ from support.samples.secret import FORMATS, PLACES, draw_random
 from sandbur.actions.masking.masker import TextMasker
 from sandbur.actions.ports.events import ToolOutput
 from sandbur.state.store.store import Store
+
+pytestmark = pytest.mark.slow
 
 MARK = "-----"
 KINDS = ("PRIVATE KEY", "RSA PRIVATE KEY", "OPENSSH PRIVATE KEY", "PGP PRIVATE KEY BLOCK", "EC PRIVATE KEY")

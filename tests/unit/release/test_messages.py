@@ -7,6 +7,8 @@ import sys
 import pytest
 from support.places import ROOT
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = ROOT / ".ci" / "messages.py"
 ROW = re.compile(r"^ +\d+ (?P<shown_by>\w+): (?P<text>.*)$")
 CLAUSES = {"BadLine", "DivergenceError"}

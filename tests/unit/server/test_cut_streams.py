@@ -11,6 +11,8 @@ from support.network.sandbur_server import Event, RunningServer, read_events, se
 from support.required import needs
 from support.screens.browser import NEEDS_BROWSER, open_browser
 
+pytestmark = pytest.mark.slow
+
 MESSAGES = 6
 FOLLOW = """
 window.got = []; window.lost = 0;

@@ -21,6 +21,8 @@ from sandbur.ui.server.clients.typescript_client import write_typescript_client
 from sandbur.ui.server.openapi import make_document
 from sandbur.ui.server.routes.table import ROUTES
 
+pytestmark = pytest.mark.slow
+
 MESSAGES = 6
 TSC = Path(sys.prefix, "typescript", "node_modules", ".bin", "tsc")
 TYPESCRIPT_PROGRAM = """

@@ -15,6 +15,8 @@ from test_openai_chat import Chat, connect, count_sessions, read_questions
 from sandbur.state.store.access_tokens import TokenTable
 from sandbur.state.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_after_a_kill_a_conversation_goes_on_in_its_session(tmp_path: Path, kind: str) -> None:

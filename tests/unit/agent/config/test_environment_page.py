@@ -3,11 +3,14 @@
 import ast
 import re
 
+import pytest
 from support.places import ROOT
 
 from sandbur.agent.config.settings import SETTINGS
 from sandbur.agent.models.providers import PROFILES
 from sandbur.agent.policy.shell.inner_commands.variables import STARTING_PROGRAMS
+
+pytestmark = pytest.mark.slow
 
 LAYERS = ("state", "actions", "agent", "ui")
 PAGE = (ROOT / "docs" / "environment.md").read_text("utf-8")

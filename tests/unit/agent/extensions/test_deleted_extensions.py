@@ -13,6 +13,8 @@ from support.places import ROOT
 
 from sandbur.agent.extensions.registry import list_shipped
 
+pytestmark = pytest.mark.slow
+
 LAYERS = ("state", "actions", "agent", "ui")
 FOLDERS = {extension.name: extension.folders for extension in list_shipped()}
 SETTINGS = {

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from support.places import ROOT
 
+pytestmark = pytest.mark.slow
+
 SOURCE = ROOT / "examples/extension_package"
 
 

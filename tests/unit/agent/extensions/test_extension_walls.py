@@ -3,10 +3,13 @@
 import ast
 from pathlib import PurePosixPath
 
+import pytest
 from support.places import ROOT
 
 from sandbur.agent.extensions.extension import load
 from sandbur.agent.extensions.registry import SHIPPED, list_shipped
+
+pytestmark = pytest.mark.slow
 
 FOLDERS = {extension.name: extension.folders for extension in list_shipped()}
 """The extensions that ship -> their folders and files; everything else in the product is the core."""

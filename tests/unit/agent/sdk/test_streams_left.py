@@ -21,6 +21,8 @@ from support.waiting import until
 from sandbur import Agent, AgentSession, EventStream, ModelRequest, SandburError, events, tool
 from sandbur.testing import ScriptedModel, ToolCall
 
+pytestmark = pytest.mark.slow
+
 ELSEWHERE = """
 import asyncio, sys
 from sandbur import Agent

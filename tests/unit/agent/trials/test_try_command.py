@@ -12,6 +12,8 @@ from support.samples.trial_folders import list_trials_of, make_trial_command
 
 from sandbur.actions.workspace.copies.namespace import list_mounts_below
 
+pytestmark = pytest.mark.slow
+
 TRY = ("try", "-p", "-m", "demo", "-q")
 
 

@@ -20,6 +20,8 @@ from sandbur.state.maintenance.verify import audit
 from sandbur.state.store.journal import load_output
 from sandbur.state.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 MARK = "-----"
 KEY = "\n".join(
     (f"{MARK}BEGIN PRIVATE KEY{MARK}", *(draw_random(64) for _ in range(8)), f"{MARK}END PRIVATE KEY{MARK}")

@@ -8,6 +8,8 @@ from support.commands.command import Command
 
 from sandbur.agent.config.trust import trust
 
+pytestmark = pytest.mark.slow
+
 TEXT = "flows: [{name: f, trigger: hours, reply: Nine.}]\n"
 CONFIG = 52
 WIDE = "mode: auto-edit\nrules: {allow: [run_shell_command]}\ntools: [run_shell_command]\n"

@@ -19,6 +19,8 @@ from sandbur import Agent, Limits, tool
 from sandbur.state.errors import ConfigError
 from sandbur.testing import ScriptedModel, ToolCall
 
+pytestmark = pytest.mark.slow
+
 AGENTS = ROOT / "examples" / "agents"
 STEPS = [ToolCall("finish_step", status="completed", summary=text) for text in ("first", "second")]
 

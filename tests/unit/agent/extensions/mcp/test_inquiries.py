@@ -16,6 +16,8 @@ from support.tool_servers.configured import call_server_tool, configure_server, 
 from sandbur.actions.ports import BadArguments
 from sandbur.agent.extensions.mcp.server_requests.inquiry import ANSWER
 
+pytestmark = pytest.mark.slow
+
 ASKING = str(SUPPORT / "tool_servers/asking.py")
 BOOK = "mcp__it__book"
 QUESTION = "Under which name in Rome?"

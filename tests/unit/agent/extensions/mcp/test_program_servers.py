@@ -14,6 +14,8 @@ from support.waiting import LIMIT_S
 from sandbur import Agent, Elicitation, Text, ToolServers, events
 from sandbur.state.errors import UsageError
 
+pytestmark = pytest.mark.slow
+
 SERVERS = ROOT / "tests/support/tool_servers"
 
 

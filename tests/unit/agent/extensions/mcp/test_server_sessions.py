@@ -19,6 +19,8 @@ from support.tools.processes import alive
 
 from sandbur.agent.config.trust import trust_place
 
+pytestmark = pytest.mark.slow
+
 ACT = "mcp__it__act"
 
 

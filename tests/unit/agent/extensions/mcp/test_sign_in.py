@@ -22,6 +22,8 @@ from support.waiting import wait_for
 from sandbur import Agent
 from sandbur.agent.extensions.mcp.transport.oauth import Callback
 
+pytestmark = pytest.mark.slow
+
 DONE = "Back at Sandbur: its command says whether the sign-in worked. You can close this page."
 SERVER = ROOT / "tests/support/tool_servers/signing_in.py"
 

@@ -20,6 +20,8 @@ from sandbur.state.conversation.messages import Text, ToolResult
 from sandbur.state.store.store import Store
 from sandbur.testing import ScriptedModel, ToolCall
 
+pytestmark = pytest.mark.slow
+
 ROWS = 20_000
 WHOLE = "".join(f"row {n} of a long text\n" for n in range(1, ROWS + 1))
 HANDLE = "call_1_0"

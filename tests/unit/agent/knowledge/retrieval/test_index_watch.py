@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from support.commands.command import Command
 
+pytestmark = pytest.mark.slow
+
 
 def read_line(process: subprocess.Popen[str], wanted: str) -> None:
     """Read stdout up to a line. The time limit of tests ends a wait in vain."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import pytest
 import tree_sitter_bash
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,8 @@ from sandbur.actions.tools.shell.language.parser import ShellReader
 from sandbur.agent.policy.rules.rules import exact_rule, literal_of, parse_rule
 from sandbur.agent.policy.rules.shell_rules import covers, hits, read_commands
 from sandbur.agent.policy.shell.seen_commands import look
+
+pytestmark = pytest.mark.slow
 
 RESERVED = frozenset((
     "coproc", "if", "then", "elif", "else", "fi", "for", "in", "while", "until", "do", "done", "case", "esac",

@@ -14,6 +14,8 @@ from sandbur.actions.ports.events import ToolFinished
 from sandbur.state.calls import CallDecision
 from sandbur.state.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 FORMS = r"""
 ./x.sh                                              x.sh
 sub/y.sh                                            sub/y.sh

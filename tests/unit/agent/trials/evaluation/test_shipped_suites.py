@@ -14,6 +14,8 @@ from sandbur import Suite
 from sandbur.state.errors import UsageError
 from sandbur.state.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 BANKING = "user_task_0", "user_task_3"
 
 
