@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from openai import OpenAI
 from support.network.sandbur_server import serve
-from support.stores.databases import fresh_url, is_there
+from support.stores.databases import ON_POSTGRESQL, fresh_url
 from test_openai_chat import Chat, connect, count_sessions, read_questions
 
 from sandbur.state.store.access_tokens import TokenTable
@@ -18,10 +18,8 @@ from sandbur.state.store.store import Store
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=ON_POSTGRESQL)])
 def test_after_a_kill_a_conversation_goes_on_in_its_session(tmp_path: Path, kind: str) -> None:
-    if kind != "sqlite" and not is_there(kind):
-        pytest.skip(f"no {kind}")
     with fresh_url(kind, tmp_path) as url:
         with serve(tmp_path, "--mode", "yolo", store=url) as server, connect(server) as client:
             one, other = Chat(client), Chat(client)
